@@ -111,7 +111,7 @@ class _Comparison:
         else:
             for keyword in dict.fromkeys([*old.keywords, *new.keywords]):
                 if _differ(old, new, keyword):
-                    _RULES.get(keyword, _unknown)(_Difference(self, old, new, keyword))
+                    _RULES.get(keyword, _unknown)(_Diff(self, old, new, keyword))
 
     def compare_or_any(self, old: Node | None, new: Node | None, path: str) -> None:
         """The same for schemas that may be missing; a missing schema allows everything."""
@@ -126,7 +126,7 @@ class _Comparison:
 
 
 @dataclass(frozen=True, slots=True)
-class _Difference:
+class _Diff:
     """A keyword that differs between two versions of a schema."""
 
     comparison: _Comparison
@@ -191,30 +191,30 @@ def _without_annotations(node: Node) -> Any:
     return bare
 
 
-def _unknown(difference: _Difference) -> None:
-    difference.note_values(breaking=True)
+def _unknown(diff: _Diff) -> None:
+    diff.note_values(breaking=True)
 
 
-def _annotation(difference: _Difference) -> None:
-    is_anchor = difference.keyword == "$id" and any(
-        str(value).startswith("#") for value in (difference.was, difference.now)
+def _annotation(diff: _Diff) -> None:
+    is_anchor = diff.keyword == "$id" and any(
+        str(value).startswith("#") for value in (diff.was, diff.now)
     )
-    difference.note_values(breaking=is_anchor)
+    diff.note_values(breaking=is_anchor)
 
 
-def _type(difference: _Difference) -> None:
+def _type(diff: _Diff) -> None:
     was, now = (
         [argument] if isinstance(argument, str) else argument or []
-        for argument in (difference.was, difference.now)
+        for argument in (diff.was, diff.now)
     )
     if not now:
-        difference.note(f"no longer restricted (was {' or '.join(was)})", breaking=False)
+        diff.note(f"no longer restricted (was {' or '.join(was)})", breaking=False)
     elif not was:
-        difference.note(f"restricted to {' or '.join(now)}", breaking=True)
+        diff.note(f"restricted to {' or '.join(now)}", breaking=True)
     else:
         covered = {*now, "integer"} if "number" in now else {*now}
         change = f"changed from {' or '.join(was)} to {' or '.join(now)}"
-        difference.note(change, breaking=not covered.issuperset(was))
+        diff.note(change, breaking=not covered.issuperset(was))
 
 
 def _allowed(schema: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -228,67 +228,67 @@ def _allowed(schema: Mapping[str, Any]) -> dict[str, Any] | None:
     return allowed
 
 
-def _values(difference: _Difference) -> None:
+def _values(diff: _Diff) -> None:
     """Compare ``enum`` and ``const`` together; if both differ, a single change is noted."""
-    if difference.keyword == "const" and _differ(difference.old, difference.new, "enum"):
+    if diff.keyword == "const" and _differ(diff.old, diff.new, "enum"):
         return
-    was, now = _allowed(difference.old.keywords), _allowed(difference.new.keywords)
+    was, now = _allowed(diff.old.keywords), _allowed(diff.new.keywords)
     if now is None:
-        difference.note("values no longer restricted", breaking=False)
+        diff.note("values no longer restricted", breaking=False)
     elif was is None:
-        difference.note(f"restricted to {_first_of(now.values())}", breaking=True)
+        diff.note(f"restricted to {_first_of(now.values())}", breaking=True)
     else:
         added = [value for key, value in now.items() if key not in was]
         removed = [value for key, value in was.items() if key not in now]
         changes = [f"added {_first_of(added)}"] if added else []
         changes += [f"removed {_first_of(removed)}"] if removed else []
-        difference.note("; ".join(changes) or "order changed", breaking=bool(removed))
+        diff.note("; ".join(changes) or "order changed", breaking=bool(removed))
 
 
 def _first_of(values: Collection[Any]) -> str:
     return ", ".join(map(display_value, islice(values, 10))) + ", …" * (len(values) > 10)
 
 
-def _upper(difference: _Difference) -> None:
-    was, now = difference.was, difference.now
-    difference.note_values(breaking=now is not None and (was is None or now < was))
+def _upper(diff: _Diff) -> None:
+    was, now = diff.was, diff.now
+    diff.note_values(breaking=now is not None and (was is None or now < was))
 
 
 _LEAST = {"minLength": 0, "minItems": 0, "minProperties": 0, "minContains": 1}
 
 
-def _lower(difference: _Difference) -> None:
-    least = _LEAST.get(difference.keyword)
-    was = least if difference.was is None else difference.was
-    now = least if difference.now is None else difference.now
-    difference.note_values(breaking=now is not None and (was is None or now > was))
+def _lower(diff: _Diff) -> None:
+    least = _LEAST.get(diff.keyword)
+    was = least if diff.was is None else diff.was
+    now = least if diff.now is None else diff.now
+    diff.note_values(breaking=now is not None and (was is None or now > was))
 
 
-def _multiple_of(difference: _Difference) -> None:
-    is_looser = difference.is_removed
-    if difference.was is not None and difference.now is not None:
-        ratio = Fraction(repr(difference.was)) / Fraction(repr(difference.now))
+def _multiple_of(diff: _Diff) -> None:
+    is_looser = diff.is_removed
+    if diff.was is not None and diff.now is not None:
+        ratio = Fraction(repr(diff.was)) / Fraction(repr(diff.now))
         is_looser = ratio.denominator == 1
-    difference.note_values(breaking=not is_looser)
+    diff.note_values(breaking=not is_looser)
 
 
-def _unique_items(difference: _Difference) -> None:
-    change = "items must be unique" if difference.now else "items no longer have to be unique"
-    difference.note(change, breaking=bool(difference.now and not difference.was))
+def _unique_items(diff: _Diff) -> None:
+    change = "items must be unique" if diff.now else "items no longer have to be unique"
+    diff.note(change, breaking=bool(diff.now and not diff.was))
 
 
-def _pattern(difference: _Difference) -> None:
-    difference.note_values(breaking=not difference.is_removed)
+def _pattern(diff: _Diff) -> None:
+    diff.note_values(breaking=not diff.is_removed)
 
 
-def _required(difference: _Difference) -> None:
-    was, now = difference.was or [], difference.now or []
-    fields_before = difference.old.named.get("properties", {})
-    fields_now = difference.new.named.get("properties", {})
+def _required(diff: _Diff) -> None:
+    was, now = diff.was or [], diff.now or []
+    fields_before = diff.old.named.get("properties", {})
+    fields_now = diff.new.named.get("properties", {})
 
     def note(name: str, change: str, *, breaking: bool) -> None:
-        path = pointer(difference.new.pointer, "properties", name) if name in fields_now else None
-        difference.note(f"field {display_value(name)} is {change}", path, breaking=breaking)
+        path = pointer(diff.new.pointer, "properties", name) if name in fields_now else None
+        diff.note(f"field {display_value(name)} is {change}", path, breaking=breaking)
 
     for name in _missing(now, was):
         if name in fields_before or name not in fields_now:  # a new field is noted as such
@@ -303,109 +303,109 @@ def _missing(names: Iterable[str], existing: Iterable[str]) -> list[str]:
     return [name for name in names if name not in existing]
 
 
-def _required_beside(difference: _Difference) -> None:
+def _required_beside(diff: _Diff) -> None:
     """Lists of fields that are required if a field is present; schemas are ignored."""
-    before, after = difference.was or {}, difference.now or {}
+    before, after = diff.was or {}, diff.now or {}
     for trigger in dict.fromkeys([*before, *after]):
         was, now = before.get(trigger, []), after.get(trigger, [])
-        path = pointer(difference.path, trigger)
+        path = pointer(diff.path, trigger)
         if isinstance(was, list) and isinstance(now, list):
             present = f"required if {display_value(trigger)} is present"
             for name in _missing(now, was):
                 change = f"field {display_value(name)} is now {present}"
-                difference.note(change, path, breaking=True)
+                diff.note(change, path, breaking=True)
             for name in _missing(was, now):
                 change = f"field {display_value(name)} is no longer {present}"
-                difference.note(change, path, breaking=False)
+                diff.note(change, path, breaking=False)
         elif trigger in before and trigger in after and list in (type(was), type(now)):
             change = "changed between a list of fields and a schema"
-            difference.note(change, path, breaking=True)
+            diff.note(change, path, breaking=True)
 
 
-def _properties(difference: _Difference) -> None:
-    required = set(difference.new.keywords.get("required", ()))
-    for name, was, now in difference.named():
+def _properties(diff: _Diff) -> None:
+    required = set(diff.new.keywords.get("required", ()))
+    for name, was, now in diff.named():
         shown = display_value(name)
         if now is None:
-            path = pointer(difference.old.pointer, difference.keyword, name)
-            difference.note(f"field {shown} removed", path, breaking=True)
+            path = pointer(diff.old.pointer, diff.keyword, name)
+            diff.note(f"field {shown} removed", path, breaking=True)
         elif was is not None:
-            difference.comparison.compare(was, now)
+            diff.comparison.compare(was, now)
         elif name in required:
-            difference.note(f"required field {shown} added", now.pointer, breaking=True)
+            diff.note(f"required field {shown} added", now.pointer, breaking=True)
         elif now.schema is False:
-            difference.note(f"forbidden field {shown} added", now.pointer, breaking=True)
+            diff.note(f"forbidden field {shown} added", now.pointer, breaking=True)
         else:
-            difference.note(f"optional field {shown} added", now.pointer, breaking=False)
+            diff.note(f"optional field {shown} added", now.pointer, breaking=False)
 
 
-def _named(difference: _Difference) -> None:
+def _named(diff: _Diff) -> None:
     """Definitions can be added and removed, as references are always resolved; patterns cannot."""
-    is_pattern = difference.keyword == "patternProperties"
-    for name, was, now in difference.named():
+    is_pattern = diff.keyword == "patternProperties"
+    for name, was, now in diff.named():
         if was is not None and now is not None:
-            difference.comparison.compare(was, now)
+            diff.comparison.compare(was, now)
         else:
             subject = f"pattern {display_value(name)} for fields" if is_pattern else "definition"
             change = f"{subject} {'removed' if was else 'added'}"
-            difference.note(change, pointer(difference.path, name), breaking=is_pattern)
+            diff.note(change, pointer(diff.path, name), breaking=is_pattern)
 
 
-def _dependent_schemas(difference: _Difference) -> None:
-    for name, was, now in difference.named():
-        difference.comparison.compare_or_any(was, now, pointer(difference.path, name))
+def _dependent_schemas(diff: _Diff) -> None:
+    for name, was, now in diff.named():
+        diff.comparison.compare_or_any(was, now, pointer(diff.path, name))
 
 
-def _dependencies(difference: _Difference) -> None:
-    _required_beside(difference)
-    _dependent_schemas(difference)
+def _dependencies(diff: _Diff) -> None:
+    _required_beside(diff)
+    _dependent_schemas(diff)
 
 
-def _contains(difference: _Difference) -> None:
+def _contains(diff: _Diff) -> None:
     """Adding it is breaking: even if any item matches, the array must not be empty."""
-    if difference.keyword in difference.old.single:
-        _single(difference)
+    if diff.keyword in diff.old.single:
+        _single(diff)
     else:
-        difference.note_values(breaking=True)
+        diff.note_values(breaking=True)
 
 
-def _single(difference: _Difference) -> None:
+def _single(diff: _Diff) -> None:
     """A keyword with a single schema, which allows everything if it is missing."""
-    old, new, keyword = difference.old, difference.new, difference.keyword
+    old, new, keyword = diff.old, diff.new, diff.keyword
     if keyword in old.lists or keyword in new.lists:
-        _in_turn(difference)
+        _in_turn(diff)
     else:
         was, now = old.single.get(keyword), new.single.get(keyword)
-        difference.comparison.compare_or_any(was, now, difference.path)
+        diff.comparison.compare_or_any(was, now, diff.path)
 
 
-def _in_turn(difference: _Difference) -> None:
+def _in_turn(diff: _Diff) -> None:
     """A list of schemas, compared pairwise; ``anyOf`` may become longer."""
-    was = difference.old.lists.get(difference.keyword, [])
-    now = difference.new.lists.get(difference.keyword, [])
-    may_grow = difference.keyword == "anyOf" and was
+    was = diff.old.lists.get(diff.keyword, [])
+    now = diff.new.lists.get(diff.keyword, [])
+    may_grow = diff.keyword == "anyOf" and was
     if len(was) == len(now) or (may_grow and len(now) > len(was)):
         for old, new in zip(was, now, strict=False):
-            difference.comparison.compare(old, new)
+            diff.comparison.compare(old, new)
         for added in now[len(was) :]:
-            difference.note("alternative added", added.pointer, breaking=False)
+            diff.note("alternative added", added.pointer, breaking=False)
     else:
-        difference.note_values(breaking=True)
+        diff.note_values(breaking=True)
 
 
-def _strictly(difference: _Difference) -> None:
+def _strictly(diff: _Diff) -> None:
     """A keyword whose schemas can reject more if they are looser."""
-    keyword = difference.keyword
-    was, now = difference.old.single.get(keyword), difference.new.single.get(keyword)
+    keyword = diff.keyword
+    was, now = diff.old.single.get(keyword), diff.new.single.get(keyword)
     if was is not None and now is not None:
-        difference.comparison.compare(was, now)
-    elif keyword in difference.old.lists and keyword in difference.new.lists:
-        _in_turn(difference)
+        diff.comparison.compare(was, now)
+    elif keyword in diff.old.lists and keyword in diff.new.lists:
+        _in_turn(diff)
     else:
-        difference.note_values(breaking=True)
+        diff.note_values(breaking=True)
 
 
-_RULES: Mapping[str, Callable[[_Difference], None]] = {
+_RULES: Mapping[str, Callable[[_Diff], None]] = {
     **dict.fromkeys(ANNOTATIONS, _annotation),
     "type": _type,
     **dict.fromkeys(("enum", "const"), _values),

@@ -249,6 +249,7 @@ class _Builder:
 
     def __init__(self, dialect: Dialect, document: Mapping[str, Any], field: str) -> None:
         self._dialect = dialect
+        self._subschemas = _SUBSCHEMAS & (dialect.keywords.keys() | _WITHOUT_RULES)
         self._document = document
         self._field = field
         self._nodes: dict[str, Node] = {}
@@ -271,10 +272,9 @@ class _Builder:
 
     def _node(self, schema: Any, path: str) -> Node:
         node = self._nodes[path] = Node(path, schema, self._dialect)
-        active = _SUBSCHEMAS & (self._dialect.keywords.keys() | _WITHOUT_RULES)
         for keyword, value in node.keywords.items():
             at = pointer(path, keyword)
-            if keyword not in active:
+            if keyword not in self._subschemas:
                 continue
             if keyword in _NAMED:
                 node.named[keyword] = {
