@@ -1,4 +1,4 @@
-"""How is a whole project written to one file?
+"""How is a project written to a file?
 
 A backup is a consistent snapshot: every table of the project's schema, read in one transaction that
 blocks no writer. It needs no PostgreSQL programs and works across versions, as the binary COPY
@@ -46,7 +46,7 @@ async def write_backup(db: Database, project: Project, file: BinaryIO) -> Backup
             for table in manifest.tables:
                 await _write_table(tx, table, writer)
             sums = (await asyncio.to_thread(writer.finish)).values()
-    return BackupFacts(project, sum(one.rows for one in sums), sum(one.size for one in sums))
+    return BackupFacts(project, sum(s.rows for s in sums), sum(s.size for s in sums))
 
 
 async def tables_of(tx: Transaction, schema: str) -> tuple[TableShape, ...]:
@@ -54,7 +54,7 @@ async def tables_of(tx: Transaction, schema: str) -> tuple[TableShape, ...]:
     shapes, references = await tx.fetch_many(
         [(_SQL["tables"], {"schema": schema}), (_SQL["references"], {"schema": schema})]
     )
-    columns = {name: tuple(found) for name, found in shapes}
+    columns = {table: tuple(names) for table, names in shapes}
     graph: dict[str, set[str]] = {name: set() for name in columns}
     for name, referred in references:
         graph[name].add(referred)

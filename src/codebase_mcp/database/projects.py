@@ -1,4 +1,4 @@
-"""Which projects exist, and which schema does each one have?
+"""Which projects exist, and which schema does each have?
 
 A project is a schema and a row in the catalogue. The row is written last and removed with the
 schema, so every project in the catalogue exists.
@@ -36,7 +36,7 @@ __all__ = [
     "validate_project_id",
 ]
 
-# PostgreSQL ends one of two transactions that wait for each other with this state.
+# PostgreSQL ends a deadlock by failing a transaction with this state.
 _DEADLOCK = "40P01"
 _DROP_ATTEMPTS = 3
 
@@ -67,7 +67,7 @@ async def ensure_project(
 async def create_project(
     db: Database, project_id: str, name: str, description: str | None = None
 ) -> Project:
-    """Create a project; of several concurrent callers one succeeds.
+    """Create a project; of concurrent callers only the first succeeds.
 
     Raises:
         InvalidInput: the id is invalid.
@@ -117,14 +117,14 @@ async def list_projects(db: Database) -> list[Project]:
 async def page_of_projects(
     db: Database, parameters: Mapping[str, object], sees: Callable[[str], bool] = bool
 ) -> tuple[list[Project], int]:
-    """One page of the projects that a caller sees, newest first, and their number."""
+    """A page of the projects that a caller sees, newest first, and their number."""
     async with db.catalogue(readonly=True) as transaction:
         every = [Project(*row) for row in await transaction.fetch_all(_QUERIES["list_projects"])]
-        seen = [one.schema_name for one in every if sees(one.project_id or DEFAULT_ID)]
-        found = await transaction.fetch_all(
+        seen = [each.schema_name for each in every if sees(each.project_id or DEFAULT_ID)]
+        rows = await transaction.fetch_all(
             _QUERIES["page_of_projects"], schema_names=seen, **parameters
         )
-    return [Project(*row) for row in found], len(seen)
+    return [Project(*row) for row in rows], len(seen)
 
 
 def page_id(project: Project) -> UUID:
@@ -155,7 +155,7 @@ async def _drop(db: Database, project: Project) -> None:
 
 
 async def count_in_project(db: Database, project: Project) -> dict[str, int]:
-    """The number of rows in each table of a project, and of those about it in the catalogue.
+    """The number of rows in each table of a project, and of its rows in the catalogue.
 
     A deleted project has no tables.
     """
