@@ -14,11 +14,9 @@ from graphlib import TopologicalSorter
 from importlib.metadata import version
 from typing import BinaryIO, LiteralString
 
-from psycopg import sql
-
 from codebase_mcp.database.archive import ArchiveWriter, Manifest, TableShape
 from codebase_mcp.database.connection import Database, Transaction
-from codebase_mcp.database.migrate import read_ledger
+from codebase_mcp.database.migrate import read_ledger, with_names
 from codebase_mcp.database.naming import Project
 from codebase_mcp.database.queries import load_queries
 
@@ -65,19 +63,16 @@ async def tables_of(tx: Transaction, schema: str) -> tuple[TableShape, ...]:
 
 def copy_statement(table: TableShape, direction: LiteralString) -> LiteralString:
     """The statement that copies the rows of a table out or in."""
-    return (
-        sql.SQL("COPY {} ({}) " + direction + " (FORMAT BINARY)")
-        .format(sql.Identifier(table.name), sql.SQL(", ").join(map(sql.Identifier, table.columns)))
-        .as_string(None)
-    )
+    statement = "COPY {} ({}) " + direction + " (FORMAT BINARY)"
+    return with_names(statement, table.name, table.columns)
 
 
 async def _describe(tx: Transaction, project: Project) -> Manifest:
     """Describe the project, and lock its tables so that none can be dropped."""
     schema = project.schema_name
     tables = await tables_of(tx, schema)
-    names = sql.SQL(", ").join(sql.Identifier(table.name) for table in tables)
-    await tx.run_script(sql.SQL("LOCK TABLE {} IN ACCESS SHARE MODE").format(names).as_string(None))
+    names = [table.name for table in tables]
+    await tx.run_script(with_names("LOCK TABLE {} IN ACCESS SHARE MODE", names))
     [[server_version]], indexes = await tx.fetch_many(
         [(_SQL["server_version"], {}), (_SQL["vector_indexes"], {"schema": schema})]
     )

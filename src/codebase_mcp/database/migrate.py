@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -75,7 +75,7 @@ async def migrate(
     await transaction.lock("migrate")
     queries = load_queries("codebase_mcp.database", "migrate.sql")
     if await transaction.fetch_one(queries["find_schema"], schema=schema) is None:
-        await transaction.run_script(for_schema("CREATE SCHEMA {}", schema))
+        await transaction.run_script(with_names("CREATE SCHEMA {}", schema))
     if await transaction.fetch_one(queries["find_ledger"], schema=schema) is None:
         if await transaction.fetch_one(queries["find_relation"], schema=schema) is not None:
             raise Conflict(
@@ -162,6 +162,10 @@ def pending(
     return migrations[len(applied) :]
 
 
-def for_schema(statement: LiteralString, schema: str) -> LiteralString:
-    """A statement with the schema's name, quoted, in place of ``{}``."""
-    return sql.SQL(statement).format(sql.Identifier(schema)).as_string(None)
+def with_names(statement: LiteralString, *names: str | Iterable[str]) -> LiteralString:
+    """A statement with quoted names, or lists of names, in place of each ``{}``."""
+    quoted = (
+        sql.SQL(", ").join(map(sql.Identifier, [each] if isinstance(each, str) else each))
+        for each in names
+    )
+    return sql.SQL(statement).format(*quoted).as_string(None)

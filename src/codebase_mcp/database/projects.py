@@ -10,10 +10,8 @@ import hashlib
 from collections.abc import Awaitable, Callable, Mapping
 from uuid import UUID
 
-from psycopg import sql
-
 from codebase_mcp.database.connection import Database
-from codebase_mcp.database.migrate import for_schema
+from codebase_mcp.database.migrate import with_names
 from codebase_mcp.database.naming import DEFAULT_ID, Project, schema_of, validate_project_id
 from codebase_mcp.database.queries import load_queries
 from codebase_mcp.database.roles import drop_role
@@ -148,7 +146,7 @@ async def drop_project(db: Database, project: Project) -> None:
 
 async def _drop(db: Database, project: Project) -> None:
     async with db.catalogue() as transaction:
-        statement = for_schema("DROP SCHEMA IF EXISTS {} CASCADE", project.schema_name)
+        statement = with_names("DROP SCHEMA IF EXISTS {} CASCADE", project.schema_name)
         await transaction.run_script(statement)
         await drop_role(transaction, project.schema_name, await db.vector_schema())
         await transaction.execute(_QUERIES["remove_project"], schema_name=project.schema_name)
@@ -164,8 +162,9 @@ async def count_in_project(db: Database, project: Project) -> dict[str, int]:
         tables = [row[0] for row in await transaction.fetch_all(_QUERIES["tables"], schema=schema)]
         counts = {}
         for table in tables:
-            count = sql.SQL("SELECT count(*) FROM {}").format(sql.Identifier(schema, table))
-            row = await transaction.fetch_one(count.as_string(None))
+            row = await transaction.fetch_one(
+                with_names("SELECT count(*) FROM {}.{}", schema, table)
+            )
             counts[table] = row[0] if row else 0
         for name in ("project", "trusted_context", "procrastinate_jobs"):
             row = await transaction.fetch_one(_QUERIES[f"count_{name}"], schema_name=schema)

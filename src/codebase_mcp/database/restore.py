@@ -20,11 +20,11 @@ from codebase_mcp.database.archive import ArchiveReader, Manifest, TableShape
 from codebase_mcp.database.backup import BackupFacts, copy_statement, tables_of
 from codebase_mcp.database.connection import Database, Transaction
 from codebase_mcp.database.migrate import (
-    for_schema,
     join_cluster,
     known_migrations,
     migrate,
     pending,
+    with_names,
 )
 from codebase_mcp.database.naming import Project, index_lock, schema_of
 from codebase_mcp.database.projects import canonical, may_not_create, read
@@ -122,15 +122,13 @@ class _Loading:
         old = await tables_of(self.tx, schema)
         if old:
             await self.set_search_path(schema)
-            names = sql.SQL(", ").join(sql.Identifier(table.name) for table in old)
-            lock = sql.SQL("LOCK TABLE {} IN ACCESS EXCLUSIVE MODE").format(names).as_string(None)
-            await self.tx.run_script(lock)
-            if not replace and await _has_rows(self.tx, [table.name for table in old]):
+            names = [table.name for table in old]
+            await self.tx.run_script(with_names("LOCK TABLE {} IN ACCESS EXCLUSIVE MODE", names))
+            if not replace and await _has_rows(self.tx, names):
                 raise _not_empty(schema)
-        await self.tx.run_script(for_schema("DROP SCHEMA IF EXISTS {} CASCADE", schema))
-        rename = sql.SQL("ALTER SCHEMA {} RENAME TO {}")
-        names_ = (sql.Identifier(self._schema), sql.Identifier(schema))
-        await self.tx.run_script(rename.format(*names_).as_string(None))
+        await self.tx.run_script(with_names("DROP SCHEMA IF EXISTS {} CASCADE", schema))
+        rename = with_names("ALTER SCHEMA {} RENAME TO {}", self._schema, schema)
+        await self.tx.run_script(rename)
         await self.set_search_path(schema)
 
     async def rename_repositories(self, schema: str, identify: IdentifyRepository) -> None:
@@ -178,9 +176,8 @@ class _Loading:
             if match is not None:  # the next run builds the rest
                 await self.tx.run_script(f"CREATE INDEX {match[1]} ON {match[2]}")
         await self.tx.fetch_all(_SQL["flush_word_indexes"], schema=self._schema)
-        tables = await tables_of(self.tx, self._schema)
-        names = sql.SQL(", ").join(sql.Identifier(table.name) for table in tables)
-        await self.tx.run_script(sql.SQL("ANALYZE {}").format(names).as_string(None))
+        names = [table.name for table in await tables_of(self.tx, self._schema)]
+        await self.tx.run_script(with_names("ANALYZE {}", names))
 
 
 def _check_history(reader: ArchiveReader) -> None:
@@ -223,10 +220,8 @@ async def _repositories(db: Database, existing: Project) -> list[UUID]:
 
 
 async def _has_rows(tx: Transaction, tables: Sequence[str]) -> bool:
-    each = sql.SQL(" OR ").join(
-        sql.SQL("EXISTS (SELECT FROM {})").format(sql.Identifier(table)) for table in tables
-    )
-    row = await tx.fetch_one(sql.SQL("SELECT {}").format(each).as_string(None))
+    has_rows = " OR ".join(["EXISTS (SELECT FROM {})"] * len(tables))
+    row = await tx.fetch_one(with_names("SELECT " + has_rows, *tables))
     return row is not None and bool(row[0])
 
 
@@ -241,13 +236,13 @@ def _not_empty(schema: str) -> Conflict:
 def _renaming(tables: Sequence[str]) -> LiteralString:
     """A single statement for ids and references, as constraints are checked at its end."""
     pairs = "SELECT * FROM unnest(%(was)s::uuid[], %(is_now)s::uuid[])"
-    parts: list[sql.Composable] = [sql.SQL(f"WITH renamed (was, is_now) AS ({pairs})")]
     change = "SET repository_id = is_now FROM renamed WHERE repository_id = was"
-    for number, table in enumerate(tables):
-        names = (sql.Identifier(f"other_{number}"), sql.Identifier(table))
-        parts.append(sql.SQL("{} AS (UPDATE {} " + change + ")").format(*names))
+    updates = [
+        with_names("{} AS (UPDATE {} " + change + ")", f"of_{table}", table) for table in tables
+    ]
+    parts = ", ".join([f"WITH renamed (was, is_now) AS ({pairs})", *updates])
     update = "UPDATE repository SET id = is_now FROM renamed WHERE id = was RETURNING id"
-    return sql.SQL(" ").join([sql.SQL(", ").join(parts), sql.SQL(update)]).as_string(None)
+    return f"{parts} {update}"
 
 
 async def _enter(
