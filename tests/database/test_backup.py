@@ -50,7 +50,7 @@ async def kept(anchored: AnchoredProject) -> AnchoredProject:
     """A project with an index, and a task that is about a place in its code."""
     async with anchored.app.enter(anchored.project_id) as here:
         place = CodeReference(file="src/retry.py", symbol="backoff")
-        await create_task(here.tx, "Wait longer ☂", notes="two\nlines", places=[place])
+        await create_task(here.tx, "Wait longer ☂", notes="two\nlines", anchors=[place])
     return anchored
 
 
@@ -180,7 +180,7 @@ async def test_a_project_that_is_empty_takes_a_backup(kept: AnchoredProject, oth
 async def test_a_backup_is_one_state_while_others_write(kept: AnchoredProject) -> None:
     async def write(number: int) -> None:
         async with kept.app.enter(kept.project_id) as here:
-            await create_task(here.tx, f"Task {number}", places=[CodeReference(file="README.md")])
+            await create_task(here.tx, f"Task {number}", anchors=[CodeReference(file="README.md")])
 
     _, content = await asyncio.gather(
         asyncio.gather(*(write(number) for number in range(20))), backup_of(kept)

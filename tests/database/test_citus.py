@@ -92,7 +92,9 @@ async def test_a_tenant_is_indexed_searched_and_keeps_records(
 
     async def write(number: int) -> None:
         async with cluster.enter(project_id) as here:
-            await create_task(here.tx, f"Task {number}", places=[CodeReference(file="src/auth.py")])
+            await create_task(
+                here.tx, f"Task {number}", anchors=[CodeReference(file="src/auth.py")]
+            )
 
     await asyncio.gather(*(write(number) for number in range(8)))
     reports = await asyncio.gather(

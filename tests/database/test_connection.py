@@ -259,12 +259,13 @@ async def test_no_session_stays_open_when_the_release_of_its_locks_is_cancelled(
     database: Database, project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     opened: list[Connection] = []
-    connect = database._locks._connect
+    connect = database._connect_directly
 
     async def connect_and_tell() -> Connection:
         opened.append(await connect())
         return opened[-1]
 
+    monkeypatch.setattr(database, "_connect_directly", connect_and_tell)
     monkeypatch.setattr(database._locks, "_connect", connect_and_tell)
     async with AsyncExitStack() as trying, AsyncExitStack() as holding:
         tried = await trying.enter_async_context(database.try_locks())

@@ -16,14 +16,16 @@ from codebase_mcp.errors import Conflict, InvalidInput, NotFound
 from codebase_mcp.records.anchors import CodeReference
 from codebase_mcp.records.entities import (
     Entity,
-    EntityType,
-    SchemaUpdate,
     create_entity,
     delete_entity,
     query_entities,
+    update_entity,
+)
+from codebase_mcp.records.entity_types import (
+    EntityType,
+    SchemaUpdate,
     register_entity_type,
     schema_problems,
-    update_entity,
     update_entity_type_schema,
 )
 from codebase_mcp.records.page import Cursor, Page, Paging
@@ -332,12 +334,12 @@ async def test_all_entities_are_checked_batch_by_batch(shelf: Shelf) -> None:
 
 async def test_what_fails_changes_nothing(shelf: Shelf) -> None:
     await shelf.register(schema=of(a={"type": "integer"}))
-    entity = await shelf.create("a", {"a": 1}, tags=["t"], places=[CodeReference(commit=COMMIT)])
+    entity = await shelf.create("a", {"a": 1}, tags=["t"], anchors=[CodeReference(commit=COMMIT)])
     nowhere = [CodeReference(file="/nowhere/a.py")]
     for operation in (
-        shelf.update(entity, {"a": "x"}, tags=[], places=[]),
-        shelf.update(entity, {"a": 2}, tags=[], places=nowhere),
-        shelf.create("b", {"a": 1}, places=nowhere),
+        shelf.update(entity, {"a": "x"}, tags=[], anchors=[]),
+        shelf.update(entity, {"a": 2}, tags=[], anchors=nowhere),
+        shelf.create("b", {"a": 1}, anchors=nowhere),
         shelf.create("b", {"a": "x"}),
         shelf.change(of(a={"type": "string"})),
         shelf.change(of(a={"type": "string"}), allow_breaking=True, validate_existing=True),

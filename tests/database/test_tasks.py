@@ -340,7 +340,7 @@ async def test_tasks_of_one_moment_are_paged_by_their_ids(store: TaskStore) -> N
 
 
 async def test_a_list_shows_tasks_whole_but_for_their_history(store: TaskStore) -> None:
-    task = await store.create(notes="n", places=[CodeReference(commit=COMMIT)])
+    task = await store.create(notes="n", anchors=[CodeReference(commit=COMMIT)])
     await store.update(task.id, branch="b", commit=COMMIT)
     bare = await store.create("Bare")
     page = await store.list()

@@ -15,7 +15,7 @@ import pytest
 from codebase_mcp.app.app import App
 from codebase_mcp.errors import InvalidInput
 from codebase_mcp.projects.identity import ANONYMOUS
-from codebase_mcp.records import agents, entities, memory, tasks, work_items
+from codebase_mcp.records import agents, entities, entity_types, memory, tasks, work_items
 from codebase_mcp.records.anchors import CodeReference
 
 pytestmark = pytest.mark.anyio
@@ -54,7 +54,7 @@ async def filled(app: App, project_id: str, make_repo: Callable[..., Path]) -> s
             tx,
             "Fix the login",
             notes="two\nlines",
-            places=[CodeReference(file="src/auth.py")],
+            anchors=[CodeReference(file="src/auth.py")],
             owner="me",
         )
         await tasks.update_task(
@@ -64,7 +64,7 @@ async def filled(app: App, project_id: str, make_repo: Callable[..., Path]) -> s
         said = memory.ObservationText("Passwords are hashed", ("auth",))
         [prepared] = await memory.prepare(model, [said])
         await memory.store_observation(tx, model, prepared, "Decision", "morning")
-        await entities.register_entity_type(
+        await entity_types.register_entity_type(
             tx, "Service", {"type": "object", "properties": {"port": {"type": "integer"}}}, None
         )
         made = await entities.create_entity(tx, "service", "mail", {"port": 25})

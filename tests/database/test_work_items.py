@@ -18,8 +18,8 @@ from codebase_mcp.records.work_items import (
     LEVELS,
     MAX_DESCENDANTS,
     Hierarchy,
-    Wanted,
     WorkItem,
+    WorkItemFilters,
     create_work_item,
     get_hierarchy,
     query_work_items,
@@ -66,7 +66,7 @@ class ItemStore:
     ) -> Page[WorkItem]:
         paging = Paging(limit, cursor=None if cursor is None else Cursor.decoded(cursor))
         async with self._database.transaction(self._project, readonly=True) as tx:
-            return await query_work_items(tx, Wanted(**wanted), paging)
+            return await query_work_items(tx, WorkItemFilters(**wanted), paging)
 
     async def hierarchy(self, item_id: UUID) -> Hierarchy:
         async with self._database.transaction(self._project, readonly=True) as tx:
@@ -331,7 +331,7 @@ async def test_what_is_there_already_changes_nothing(
 
 
 async def test_anchors_come_with_items_wherever_they_are_shown(store: ItemStore) -> None:
-    root = await store.create("project", places=[CodeReference(commit=COMMIT)])
+    root = await store.create("project", anchors=[CodeReference(commit=COMMIT)])
     child = await store.create(parent_id=root.id)
     child = await store.update(child.id, anchors=[CodeReference(commit=COMMIT[::-1])])
     assert [anchor.commit for anchor in child.anchors] == [COMMIT[::-1]]

@@ -60,7 +60,7 @@ class Transfers:
             InvalidInput: some lines are invalid; lists them by number.
         """
         scan = await asyncio.to_thread(scan_lines, file)
-        model = await self._models.configured() if scan.spots["observation"] else None
+        model = await self._models.configured() if scan.lines["observation"] else None
         try:
             project, _ = await self._resolver.resolve(project_id, identity)
             is_new = False

@@ -91,9 +91,9 @@ def has_database(settings: Settings) -> bool:
     """Whether a database for searches exists; a warm start must not create one."""
     if "code" not in settings.toolsets:
         return False
-    from codebase_mcp.database.placement import is_made  # noqa: PLC0415 - not for the handshake
+    from codebase_mcp.database.placement import has_cluster  # noqa: PLC0415 - not for the handshake
 
-    return settings.database_url is not None or is_made(settings.data_dir)
+    return settings.database_url is not None or has_cluster(settings.data_dir)
 
 
 def prepare_to_index(settings: Settings) -> None:

@@ -15,7 +15,7 @@ import io
 import json
 import tarfile
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from typing import Any, BinaryIO, Self
@@ -42,7 +42,7 @@ class TableShape:
 class Manifest:
     """The contents and origin of a backup.
 
-    ``tables`` are sorted so that each one follows those it references; ``vector_indexes`` are the
+    ``tables`` are sorted: each follows the tables that it references; ``vector_indexes`` are the
     statements that create them.
     """
 
@@ -62,7 +62,7 @@ class Manifest:
 
 @dataclass(slots=True)
 class TableSum:
-    """Row count, size and checksum of one table."""
+    """Row count, size and checksum of a table."""
 
     rows: int = 0
     size: int = 0
@@ -92,7 +92,7 @@ class ArchiveWriter:
         return self
 
     def __exit__(self, *error: object) -> None:
-        # Else a writer that failed is closed by the garbage collector, which prints why it cannot.
+        # Otherwise the garbage collector closes a failed writer, and prints why it cannot.
         with suppress(OSError):
             self._gzip.close()
 
@@ -162,11 +162,11 @@ class ArchiveReader:
             while self._member is not None and self._member.name.partition("/")[0] == table:
                 piece = self._content(4 * _MEMBER_BYTES)
                 table_sum.add(piece)
-                self._next()
+                self._member = self._tar.next()
                 yield piece
 
     def check_end(self, rows: Mapping[str, int]) -> int:
-        """Check the row counts and checksums of what was read.
+        """Check row counts and checksums.
 
         Returns the number of bytes of all rows.
         """
@@ -184,7 +184,7 @@ class ArchiveReader:
         if self._member is None or self._member.name != name:
             raise tarfile.ReadError
         content = self._content(_LONGEST_JSON)
-        self._next()
+        self._member = self._tar.next()
         return content
 
     def _content(self, limit: int) -> bytes:
@@ -193,9 +193,6 @@ class ArchiveReader:
         if file is None:
             raise tarfile.ReadError
         return file.read()
-
-    def _next(self) -> None:
-        self._member = self._tar.next()
 
     def _parsed(self, raw: bytes) -> Manifest:
         try:
@@ -206,7 +203,9 @@ class ArchiveReader:
             content["tables"] = tuple(
                 TableShape(table["name"], tuple(table["columns"])) for table in content["tables"]
             )
-            content["migrations"] = _pairs(content["migrations"])
+            content["migrations"] = tuple(
+                (int(version), str(checksum)) for version, checksum in content["migrations"]
+            )
             content["vector_indexes"] = tuple(content["vector_indexes"])
             return Manifest(**content)
         except (ValueError, KeyError, TypeError):
@@ -236,7 +235,3 @@ class ArchiveReader:
             rule="a backup made by codebase-mcp backup",
             hint=hint or "Restore another backup, or make a new one.",
         )
-
-
-def _pairs(items: Sequence[Sequence[Any]]) -> tuple[tuple[int, str], ...]:
-    return tuple((int(version), str(checksum)) for version, checksum in items)

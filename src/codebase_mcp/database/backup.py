@@ -1,4 +1,4 @@
-"""How is a whole project written to one file?
+"""How is a project written to a file?
 
 A backup is a consistent snapshot: every table of the project's schema, read in one transaction that
 blocks no writer. It needs no PostgreSQL programs and works across versions, as the binary COPY
@@ -14,11 +14,9 @@ from graphlib import TopologicalSorter
 from importlib.metadata import version
 from typing import BinaryIO, LiteralString
 
-from psycopg import sql
-
 from codebase_mcp.database.archive import ArchiveWriter, Manifest, TableShape
 from codebase_mcp.database.connection import Database, Transaction
-from codebase_mcp.database.migrate import read_ledger
+from codebase_mcp.database.migrate import read_ledger, with_names
 from codebase_mcp.database.naming import Project
 from codebase_mcp.database.queries import load_queries
 
@@ -46,7 +44,7 @@ async def write_backup(db: Database, project: Project, file: BinaryIO) -> Backup
             for table in manifest.tables:
                 await _write_table(tx, table, writer)
             sums = (await asyncio.to_thread(writer.finish)).values()
-    return BackupFacts(project, sum(one.rows for one in sums), sum(one.size for one in sums))
+    return BackupFacts(project, sum(s.rows for s in sums), sum(s.size for s in sums))
 
 
 async def tables_of(tx: Transaction, schema: str) -> tuple[TableShape, ...]:
@@ -54,7 +52,7 @@ async def tables_of(tx: Transaction, schema: str) -> tuple[TableShape, ...]:
     shapes, references = await tx.fetch_many(
         [(_SQL["tables"], {"schema": schema}), (_SQL["references"], {"schema": schema})]
     )
-    columns = {name: tuple(found) for name, found in shapes}
+    columns = {table: tuple(names) for table, names in shapes}
     graph: dict[str, set[str]] = {name: set() for name in columns}
     for name, referred in references:
         graph[name].add(referred)
@@ -65,19 +63,16 @@ async def tables_of(tx: Transaction, schema: str) -> tuple[TableShape, ...]:
 
 def copy_statement(table: TableShape, direction: LiteralString) -> LiteralString:
     """The statement that copies the rows of a table out or in."""
-    return (
-        sql.SQL("COPY {} ({}) " + direction + " (FORMAT BINARY)")
-        .format(sql.Identifier(table.name), sql.SQL(", ").join(map(sql.Identifier, table.columns)))
-        .as_string(None)
-    )
+    statement = "COPY {} ({}) " + direction + " (FORMAT BINARY)"
+    return with_names(statement, table.name, table.columns)
 
 
 async def _describe(tx: Transaction, project: Project) -> Manifest:
     """Describe the project, and lock its tables so that none can be dropped."""
     schema = project.schema_name
     tables = await tables_of(tx, schema)
-    names = sql.SQL(", ").join(sql.Identifier(table.name) for table in tables)
-    await tx.run_script(sql.SQL("LOCK TABLE {} IN ACCESS SHARE MODE").format(names).as_string(None))
+    names = [table.name for table in tables]
+    await tx.run_script(with_names("LOCK TABLE {} IN ACCESS SHARE MODE", names))
     [[server_version]], indexes = await tx.fetch_many(
         [(_SQL["server_version"], {}), (_SQL["vector_indexes"], {"schema": schema})]
     )

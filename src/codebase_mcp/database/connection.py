@@ -1,6 +1,6 @@
-"""Access to PostgreSQL: the embedded server, or the one that a URL names.
+"""Access to PostgreSQL: the embedded server, or the server that a URL names.
 
-``Database`` hides which of the two it is, where projects live, and when a schema has to be
+``Database`` hides which of the two it is, where projects are, and when a schema has to be
 migrated. No session setting outlives a transaction, so a pooler in transaction mode works; only
 locks that outlive a transaction need a session of their own.
 """
@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Iterable, Sequence
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,7 +19,7 @@ from psycopg import sql
 
 from codebase_mcp.database.external import External, ExternalServer
 from codebase_mcp.database.faults import Advice, translated
-from codebase_mcp.database.locks import Hold, SessionLocks, TryLocks
+from codebase_mcp.database.locks import HeldLocks, ProjectTryLocks, SessionLocks
 from codebase_mcp.database.migrate import Scope, migrate
 from codebase_mcp.database.naming import Project, schema_of
 from codebase_mcp.database.pool import Connection, Pool, PoolFacts, open_connection
@@ -56,7 +56,7 @@ DatabaseTarget = Embedded | External
 
 @dataclass(frozen=True, slots=True)
 class DatabaseFacts:
-    """What ``doctor`` and health report.
+    """The facts that ``doctor`` and health report.
 
     ``data_dir`` is where the embedded server's data is; ``moved`` says that this is not the
     configured folder, as the server's user cannot reach that; ``runs_as`` is that user.
@@ -72,7 +72,7 @@ class DatabaseFacts:
 
 
 class Database:
-    """One database, opened lazily: the first transaction connects, and starts the server."""
+    """A database, opened lazily: the first transaction connects, and starts the server."""
 
     catalogue_schema = "codebase_mcp"
 
@@ -135,23 +135,19 @@ class Database:
         """A transaction in the catalogue, committed at the end of the block."""
         return self._transaction("catalogue", self.catalogue_schema, readonly=readonly)
 
-    @asynccontextmanager
-    async def session_locks(
+    def session_locks(
         self, project: Project, keys: Sequence[str]
-    ) -> AsyncIterator[HeldLocks]:
+    ) -> AbstractAsyncContextManager[HeldLocks]:
         """Wait for these locks, and hold them while the block runs, over many transactions.
 
         They have a connection of their own, so they are released when the process ends.
         """
-        async with AsyncExitStack() as stack:
-            with translated(self._advice):
-                numbers = [lock_key(project.schema_name, key) for key in keys]
-                hold = await stack.enter_async_context(self._locks.hold(numbers))
-            yield HeldLocks(hold, self._advice)
+        numbers = [lock_key(project.schema_name, key) for key in keys]
+        return self._locks.hold(numbers, self._advice)
 
     @asynccontextmanager
     async def own_session(self) -> AsyncIterator[Connection]:
-        """A separate session that bypasses a pooler; for other modules of this package.
+        """A separate session that bypasses a pooler; for the modules of this package.
 
         Raises:
             DatabaseUnavailable: it is unavailable, or only reachable through a pooler.
@@ -166,9 +162,9 @@ class Database:
     @asynccontextmanager
     async def try_locks(self) -> AsyncIterator[ProjectTryLocks]:
         """Locks of any projects that are tried without waiting; released when the block ends."""
-        locks = self._locks.try_locks()
+        locks = ProjectTryLocks(self._connect_directly, self._advice)
         try:
-            yield ProjectTryLocks(locks, self._advice)
+            yield locks
         finally:
             await locks.close()
 
@@ -210,7 +206,7 @@ class Database:
             await asyncio.to_thread(self._server.make_room)
 
     async def check(self) -> DatabaseFacts:
-        """Connect, and report versions and places.
+        """Connect, and report versions and folders.
 
         Raises:
             DatabaseUnavailable: it is unavailable, too old, or without pgvector.
@@ -368,7 +364,7 @@ class Database:
             return await open_connection(conninfo, prepare_after=_PREPARE_AFTER)
 
     async def _join(self, failed: str | None) -> str:
-        """The conninfo of the embedded server; ``failed`` is one that no longer works."""
+        """The conninfo of the embedded server; ``failed`` no longer works."""
         assert self._server is not None
         async with self._joining:
             if self._conninfo is None or failed is not None:
@@ -386,49 +382,6 @@ class Database:
             unavailable="Check DATABASE_URL, that the server it names is running and has"
             " connections left; the log holds its answer."
         )
-
-
-class HeldLocks:
-    """Locks of a project that the caller holds for a while."""
-
-    def __init__(self, hold: Hold, advice: Advice) -> None:
-        self._hold = hold
-        self._advice = advice
-
-    async def confirm(self) -> None:
-        """Make sure that they are still held; those lost in a restart are acquired again.
-
-        Raises:
-            DatabaseUnavailable: it is unavailable, or another process holds one of them now.
-        """
-        with translated(self._advice):
-            await self._hold.confirm()
-
-
-class ProjectTryLocks:
-    """Try-locks by project and name, held from ``acquire`` to ``release``.
-
-    Raises:
-        DatabaseUnavailable: by every method; then no lock is held any more.
-    """
-
-    def __init__(self, locks: TryLocks, advice: Advice) -> None:
-        self._locks = locks
-        self._advice = advice
-
-    async def acquire(self, project: Project, key: str) -> bool:
-        """Acquire this lock if it is free; whether it is held now."""
-        with translated(self._advice):
-            return await self._locks.acquire(lock_key(project.schema_name, key))
-
-    async def release(self, project: Project, key: str) -> None:
-        """Release this lock."""
-        with translated(self._advice):
-            await self._locks.release(lock_key(project.schema_name, key))
-
-    async def check(self) -> None:
-        """Check that the locks are still held; lost ones can be acquired again."""
-        await self._locks.check()
 
 
 def is_recent(vector_version: str) -> bool:

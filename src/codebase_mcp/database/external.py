@@ -21,7 +21,7 @@ from codebase_mcp.errors import DatabaseUnavailable
 
 _PREPARE_AFTER = 5
 
-# After an outage this long, calls no longer wait: each one tries once.
+# After an outage this long, calls no longer wait: each tries once.
 _OUTAGE_S = 30.0
 _FIRST_PAUSE_S = 0.05
 _LONGEST_PAUSE_S = 0.5
@@ -119,15 +119,15 @@ def needs_direct_url() -> DatabaseUnavailable:
 
 
 async def _has_own_session(connection: Connection) -> bool:
-    """Detect a pooler that is not configured as one: the session's backend pid differs."""
+    """Detect a pooler without pgbouncer=true: the session's backend pid differs."""
     row = await (await connection.execute("SELECT pg_catalog.pg_backend_pid()")).fetchone()
     return row is not None and row[0] == connection.info.backend_pid
 
 
 def read_url(url: str, variable: str = "DATABASE_URL") -> tuple[str, bool]:
-    """The URL in libpq's syntax, and whether it says that it is a pooler's.
+    """The URL in libpq's syntax, and whether its options name a pooler.
 
-    ``postgresql+asyncpg://`` and similar schemes of other programs are accepted.
+    ``postgresql+asyncpg://`` and similar schemes are accepted.
 
     Raises:
         DatabaseUnavailable: it is not a PostgreSQL URL, or a piece of the password would be parsed
@@ -149,7 +149,7 @@ def read_url(url: str, variable: str = "DATABASE_URL") -> tuple[str, bool]:
 
 
 def _is_understood(url: str) -> bool:
-    """Whether libpq can parse the URL and finds no part of a password in other fields."""
+    """Whether libpq can parse the URL and finds no part of a password in the wrong fields."""
     try:
         parts = conninfo_to_dict(url)
     except psycopg.ProgrammingError:

@@ -1,4 +1,4 @@
-"""What does an error of the driver mean to a user?
+"""What does an error of the driver tell a user?
 
 The only module that translates the driver's exceptions. No message contains SQL, values or
 credentials; the log does, and the original exception is chained to ours.
@@ -34,7 +34,7 @@ UNAVAILABLE = "PostgreSQL database unavailable"
 _UNAVAILABLE_STATES = ("08", "28", "3D", "53", "57P", "58")
 
 
-# With less than one WAL segment free the server stops, and statements fail without that reason.
+# With less than a WAL segment free the server stops, and statements fail without that reason.
 _FULL_BELOW_BYTES = 16 << 20
 
 
@@ -73,7 +73,7 @@ def is_unavailable(error: psycopg.Error) -> bool:
 
 
 def translate(error: psycopg.Error, advice: Advice) -> CodebaseError:
-    """Our error for one of the driver's."""
+    """Our error for an error of the driver."""
     if is_unavailable(error):
         logger.warning("%s: %s", UNAVAILABLE, error)
         return _unavailable(error, advice)
@@ -113,7 +113,7 @@ def _unavailable(error: psycopg.Error, advice: Advice) -> DatabaseUnavailable:
 
 
 def disk_full(advice: Advice, kept: str = "") -> DatabaseUnavailable:
-    """The error for a full disk, which names it; ``kept`` says what is not full of it."""
+    """The error for a full disk, which it names; ``kept`` names reserved space on it."""
     if advice.data_dir is None:
         where = "the disk of the server that DATABASE_URL names is full"
         how = "Free space there"

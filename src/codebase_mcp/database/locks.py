@@ -2,22 +2,27 @@
 
 An advisory lock belongs to a session, so it has a connection of its own outside the pool, and is
 released when the process ends. Within a process callers wait for each other without a connection: a
-hundred runs on one repository need a single one.
+hundred runs on a repository need a single connection.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 
 import psycopg
 
+from codebase_mcp.database.faults import Advice, translated
+from codebase_mcp.database.naming import Project
 from codebase_mcp.database.pool import Connection
 from codebase_mcp.database.queries import load_queries
+from codebase_mcp.database.transaction import lock_key
 from codebase_mcp.errors import DatabaseUnavailable
 
 _QUERIES = load_queries("codebase_mcp.database", "locks.sql")
+
+Connect = Callable[[], Awaitable[Connection]]
 
 # Waiting for a lock also takes a connection; more callers than this queue within the process.
 _MAX_CONNECTIONS = 10
@@ -29,27 +34,25 @@ _RELEASE_TIMEOUT_S = 1.0
 class SessionLocks:
     """The locks that this process holds or waits for."""
 
-    def __init__(self, connect: Callable[[], Awaitable[Connection]]) -> None:
+    def __init__(self, connect: Connect) -> None:
         self._connect = connect
         self._slots = asyncio.Semaphore(_MAX_CONNECTIONS)
         self._here: dict[int, asyncio.Lock] = {}
         self._users: dict[int, int] = {}
 
     @asynccontextmanager
-    async def hold(self, keys: Sequence[int]) -> AsyncIterator[Hold]:
+    async def hold(self, keys: Iterable[int], advice: Advice) -> AsyncIterator[HeldLocks]:
         """Wait for all of these locks, and hold them for the block."""
+        ordered = sorted(set(keys))  # always in the same order, to avoid deadlocks
         async with AsyncExitStack() as stack:
-            for key in sorted(set(keys)):  # always in the same order, to avoid deadlocks
-                await stack.enter_async_context(self._alone(key))
-            await stack.enter_async_context(self._slots)
-            hold = Hold(self._connect, sorted(set(keys)))
-            stack.push_async_callback(hold.close)
-            await hold.take()
-            yield hold
-
-    def try_locks(self) -> TryLocks:
-        """Locks that are tried without waiting."""
-        return TryLocks(self._connect)
+            with translated(advice):
+                for key in ordered:
+                    await stack.enter_async_context(self._alone(key))
+                await stack.enter_async_context(self._slots)
+                held = HeldLocks(self._connect, ordered, advice)
+                stack.push_async_callback(held.close)
+                await held.acquire()
+            yield held
 
     @asynccontextmanager
     async def _alone(self, key: int) -> AsyncIterator[None]:
@@ -65,46 +68,50 @@ class SessionLocks:
                 del self._users[key], self._here[key]
 
 
-class Hold:
+class HeldLocks:
     """Locks that are held for a while, during which the database may be restarted."""
 
-    def __init__(self, connect: Callable[[], Awaitable[Connection]], keys: Sequence[int]) -> None:
+    def __init__(self, connect: Connect, keys: Sequence[int], advice: Advice) -> None:
         self._connect = connect
         self._keys = keys
+        self._advice = advice
         self._connection: Connection | None = None
         self._turn = asyncio.Lock()
 
-    async def take(self) -> None:
-        """Wait for all of them."""
+    async def acquire(self) -> None:
+        """Wait for all locks."""
         connection = await self._renewed()
         for key in self._keys:
             await connection.execute(_QUERIES["session_lock"], {"key": key})
 
     async def confirm(self) -> None:
-        """Make sure that they are held; those lost in a restart are acquired again.
+        """Make sure that the locks are held; after a restart they are acquired again.
 
         Raises:
-            DatabaseUnavailable: another process holds one of them now.
-            psycopg.Error: the server is unavailable.
+            DatabaseUnavailable: the server is unavailable, or another process holds a lock now.
         """
         async with self._turn:
-            if self._connection is not None:
-                with suppress(psycopg.OperationalError):
-                    await self._connection.execute(_QUERIES["still_there"])
-                    return
-            connection = await self._renewed()
-            for key in self._keys:
-                cursor = await connection.execute(_QUERIES["try_session_lock"], {"key": key})
-                row = await cursor.fetchone()
-                if row is None or not row[0]:
-                    await self.close()
-                    raise DatabaseUnavailable(
-                        "The database was restarted, and another run took over",
-                        hint="What was stored stays; call again to complete it.",
-                    )
+            with translated(self._advice):
+                await self._confirm()
+
+    async def _confirm(self) -> None:
+        if self._connection is not None:
+            with suppress(psycopg.OperationalError):
+                await self._connection.execute(_QUERIES["still_there"])
+                return
+        connection = await self._renewed()
+        for key in self._keys:
+            cursor = await connection.execute(_QUERIES["try_session_lock"], {"key": key})
+            row = await cursor.fetchone()
+            if row is None or not row[0]:
+                await self.close()
+                raise DatabaseUnavailable(
+                    "The database was restarted, and another run took over",
+                    hint="What was stored stays; call again to complete it.",
+                )
 
     async def close(self) -> None:
-        """Release all of them."""
+        """Release all locks."""
         connection, self._connection = self._connection, None
         if connection is not None:
             await _end_session(connection)
@@ -117,25 +124,27 @@ class Hold:
         return connection
 
 
-class TryLocks:
-    """Locks that are tried without waiting, any number of them on one connection.
+class ProjectTryLocks:
+    """Locks of projects, tried without waiting, any number of them on a single connection.
 
-    All of them are lost when it breaks, which ``check`` detects.
+    All locks are lost when it breaks, which ``check`` detects.
     """
 
-    def __init__(self, connect: Callable[[], Awaitable[Connection]]) -> None:
+    def __init__(self, connect: Connect, advice: Advice) -> None:
         self._connect = connect
+        self._advice = advice
         self._connection: Connection | None = None
         self._held: set[int] = set()
         self._turn = asyncio.Lock()
         self._is_closed = False
 
-    async def acquire(self, key: int) -> bool:
+    async def acquire(self, project: Project, name: str) -> bool:
         """Acquire this lock if it is free; whether it is held now.
 
         Raises:
-            DatabaseUnavailable: they were closed.
+            DatabaseUnavailable: the server is unavailable, and all locks are lost.
         """
+        key = lock_key(project.schema_name, name)
         async with self._turn:
             if self._is_closed:  # nothing would close a new connection
                 raise DatabaseUnavailable("The session of these locks was closed")
@@ -143,15 +152,20 @@ class TryLocks:
                 self._held.add(key)
             return key in self._held
 
-    async def release(self, key: int) -> None:
-        """Release this lock."""
+    async def release(self, project: Project, name: str) -> None:
+        """Release this lock.
+
+        Raises:
+            DatabaseUnavailable: the server is unavailable, and all locks are lost.
+        """
+        key = lock_key(project.schema_name, name)
         async with self._turn:
             if key in self._held:
                 self._held.discard(key)
                 await self._ask("release_session_lock", key)
 
     async def check(self) -> None:
-        """Check that the locks are still held; lost ones can be acquired again."""
+        """Check that the locks are still held; lost locks can be acquired again."""
         async with self._turn:
             if self._connection is not None:
                 try:
@@ -160,7 +174,7 @@ class TryLocks:
                     await self._drop()
 
     async def close(self) -> None:
-        """Release all of them; none can be acquired again."""
+        """Release all locks; none can be acquired again."""
         self._is_closed = True
         async with self._turn:
             connection, self._connection = self._connection, None
@@ -169,15 +183,16 @@ class TryLocks:
                 await _end_session(connection)
 
     async def _ask(self, name: str, key: int) -> bool:
-        try:
-            if self._connection is None:
-                self._connection = await self._connect()
-                await self._connection.execute(_QUERIES["keep_session"])
-            cursor = await self._connection.execute(_QUERIES[name], {"key": key})
-            row = await cursor.fetchone()
-        except BaseException:  # a cancelled call leaves an unusable connection
-            await self._drop()
-            raise
+        with translated(self._advice):
+            try:
+                if self._connection is None:
+                    self._connection = await self._connect()
+                    await self._connection.execute(_QUERIES["keep_session"])
+                cursor = await self._connection.execute(_QUERIES[name], {"key": key})
+                row = await cursor.fetchone()
+            except BaseException:  # a cancelled call leaves an unusable connection
+                await self._drop()
+                raise
         return row is not None and bool(row[0])
 
     async def _drop(self) -> None:

@@ -1,19 +1,19 @@
 """Is this schema what the program expects, and if not, how is it migrated?
 
 Migrations are numbered SQL files, forward only. Each schema has its own ledger, so a project is
-migrated on first use and the others stay as they are. Checking a schema that is up to date only
+migrated on its first use. Checking a schema that is up to date only
 reads: it needs no lock and no privilege to create anything.
 
 On a Citus coordinator each project becomes a tenant, which may be on any node of the cluster. That
 comes last, as Citus supports few of the statements that change the tables of a tenant. So
-migrations that alter tables are written for it: one change per statement, none of storage.
+migrations that alter tables are written for it: a change per statement, none of storage.
 """
 
 from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -33,7 +33,7 @@ _STATEMENT_END = re.compile(r";\s*(?:\n|\Z)")
 
 @dataclass(frozen=True, slots=True)
 class Migration:
-    """One numbered file; the checksum is over its text with LF line ends."""
+    """A numbered file; the checksum is over its text with LF line ends."""
 
     version: int
     name: str
@@ -43,18 +43,18 @@ class Migration:
 
 @cache
 def known_migrations(scope: Scope) -> tuple[Migration, ...]:
-    """The migrations of this program for one kind of schema, numbered from 1 without a gap."""
-    found = []
+    """The migrations of this program for a kind of schema, numbered from 1 without a gap."""
+    migrations = []
     for file in files("codebase_mcp.database").joinpath("migrations", scope).iterdir():
         match = _FILE_NAME.fullmatch(file.name)
         if match:
             text = file.read_text(encoding="utf-8").replace("\r\n", "\n")
             checksum = hashlib.sha256(text.encode()).hexdigest()
-            found.append(Migration(int(match[1]), match[2], text, checksum))
-    found.sort(key=lambda migration: migration.version)
-    if [migration.version for migration in found] != list(range(1, len(found) + 1)):
+            migrations.append(Migration(int(match[1]), match[2], text, checksum))
+    migrations.sort(key=lambda migration: migration.version)
+    if [migration.version for migration in migrations] != list(range(1, len(migrations) + 1)):
         raise ValueError(f"the migrations of {scope} are not numbered from 1 without a gap")
-    return tuple(found)
+    return tuple(migrations)
 
 
 async def migrate(
@@ -69,13 +69,13 @@ async def migrate(
         Conflict: the schema holds another program's tables.
         PermissionDenied: the role may not create the schema, or not use it.
     """
-    known = known_migrations(scope)[:version]
-    if not pending(known, await read_ledger(transaction, schema)):
+    migrations = known_migrations(scope)[:version]
+    if not pending(migrations, await read_ledger(transaction, schema)):
         return 0
     await transaction.lock("migrate")
     queries = load_queries("codebase_mcp.database", "migrate.sql")
     if await transaction.fetch_one(queries["find_schema"], schema=schema) is None:
-        await transaction.run_script(for_schema("CREATE SCHEMA {}", schema))
+        await transaction.run_script(with_names("CREATE SCHEMA {}", schema))
     if await transaction.fetch_one(queries["find_ledger"], schema=schema) is None:
         if await transaction.fetch_one(queries["find_relation"], schema=schema) is not None:
             raise Conflict(
@@ -86,7 +86,7 @@ async def migrate(
             )
         await transaction.run_script(queries["create_ledger"])
     applied = await read_ledger(transaction, schema)
-    to_do = pending(known, applied)
+    to_do = pending(migrations, applied)
     is_tenant = scope == "project" and bool(applied) and await _is_on_cluster(transaction)
     for migration in to_do:
         for script in statements_of(migration.script) if is_tenant else [migration.script]:
@@ -126,10 +126,10 @@ async def read_ledger(transaction: Transaction, schema: str) -> list[tuple[int, 
         PermissionDenied: the role may not use the schema.
     """
     queries = load_queries("codebase_mcp.database", "migrate.sql")
-    found = await transaction.fetch_one(queries["find_ledger"], schema=schema)
-    if found is None:
+    row = await transaction.fetch_one(queries["find_ledger"], schema=schema)
+    if row is None:
         return []
-    if not found[0]:
+    if not row[0]:
         raise PermissionDenied(
             f"The database role may not use the schema {schema}",
             hint="Connect as the role that created it, or let that role grant its privileges.",
@@ -138,28 +138,34 @@ async def read_ledger(transaction: Transaction, schema: str) -> list[tuple[int, 
     return [(row[0], row[1]) for row in await transaction.fetch_all(queries["read_ledger"])]
 
 
-def pending(known: Sequence[Migration], applied: Sequence[tuple[int, str]]) -> Sequence[Migration]:
+def pending(
+    migrations: Sequence[Migration], applied: Sequence[tuple[int, str]]
+) -> Sequence[Migration]:
     """The migrations still to apply, in order, given those in the ledger (version, checksum).
 
     Raises:
-        DatabaseUnavailable: the ledger has migrations that this program does not know.
+        DatabaseUnavailable: the ledger has migrations that this program lacks.
     """
-    if len(applied) > len(known):
+    if len(applied) > len(migrations):
         raise DatabaseUnavailable(
             "This program is older than the database:"
-            f" it knows schema version {len(known)}, the database has {applied[-1][0]}",
+            f" it knows schema version {len(migrations)}, the database has {applied[-1][0]}",
             hint="Upgrade codebase-mcp.",
         )
-    for migration, (version, checksum) in zip(known, applied, strict=False):
+    for migration, (version, checksum) in zip(migrations, applied, strict=False):
         if (migration.version, migration.checksum) != (version, checksum):
             raise DatabaseUnavailable(
                 f"The database was made with a different text of migration"
                 f" {migration.version:04d}_{migration.name}",
                 hint="Use the version of codebase-mcp that made it, or start with a new database.",
             )
-    return known[len(applied) :]
+    return migrations[len(applied) :]
 
 
-def for_schema(statement: LiteralString, schema: str) -> LiteralString:
-    """A statement with the schema's name, quoted, in place of ``{}``."""
-    return sql.SQL(statement).format(sql.Identifier(schema)).as_string(None)
+def with_names(statement: LiteralString, *names: str | Iterable[str]) -> LiteralString:
+    """A statement with quoted names, or lists of names, in place of each ``{}``."""
+    quoted = (
+        sql.SQL(", ").join(map(sql.Identifier, [each] if isinstance(each, str) else each))
+        for each in names
+    )
+    return sql.SQL(statement).format(*quoted).as_string(None)

@@ -17,7 +17,7 @@ _PATTERN = re.compile(r"[a-z0-9]+([-_][a-z0-9]+)*")
 
 @dataclass(frozen=True, slots=True)
 class Project:
-    """One workspace: its id (None for the default one) and the schema that holds all it has."""
+    """A workspace: its id (None for the default workspace) and the schema with all its data."""
 
     project_id: str | None
     schema_name: str
@@ -30,7 +30,7 @@ def validate_project_id(value: str) -> str:
     """Return the id if it is valid.
 
     Raises:
-        InvalidInput: it is invalid; the hint is the nearest valid one.
+        InvalidInput: it is invalid; the hint is the nearest valid id.
     """
     if len(value) <= MAX_ID_CHARS and _PATTERN.fullmatch(value):
         return value
@@ -98,5 +98,5 @@ def watch_lock(repository_id: UUID) -> str:
 
 
 def behind_lock(repository_id: UUID) -> str:
-    """Held by a watcher while it knows of changes that are not indexed yet."""
+    """Held by a watcher while there are changes that are not indexed yet."""
     return f"behind {repository_id}"

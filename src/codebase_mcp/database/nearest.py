@@ -2,17 +2,17 @@
 
 Up to some ten thousands of vectors, all are compared. Beyond that, pgvector's HNSW index finds
 them. Inserting a new vector into it takes milliseconds, so an index covers only the vectors that
-existed when it was built. Each profile has one such partial index,
+existed when it was built. Each profile has such a partial index,
 ``chunk_vector_near_PROFILE_SEALED``, where SEALED is the time of the newest vector that it covers.
-Newer vectors are compared one by one. When there are too many of them, another index is built in
-the background, beside searches and index runs, and replaces the old one.
+Newer vectors are compared singly. When there are too many of them, a new index is built in
+the background, beside searches and index runs, and replaces the old index.
 
 A search needs to know only that time. Where the index was dropped meanwhile, the same statement
 finds the same chunks, only more slowly. A build that is interrupted, even by a kill, leaves an
 index that no search uses, and the next build drops it.
 
 Why not IVFFlat, which takes new vectors at once: on 58,400 chunks of code, for 101 questions, in
-one run on a busy machine, it had to search 28 % of 1,000 lists to find 99 % of the 10 nearest,
+a run on a busy machine, it had to search 28 % of 1,000 lists to find 99 % of the 10 nearest,
 which takes about twice as long as HNSW; with 10 % of 240 lists it finds 91 %. Hamming distances of
 single bits, reranked, find 95 % among 1,000. Of HNSW's parameters, a denser graph (m = 24) finds
 more for the same work than a longer search does: 99.2 % with ef_search = 300.
@@ -59,7 +59,7 @@ _NEVER = -1
 NEWER_VECTORS = 3_000
 NEWER_SHARE = 0.05
 
-# How long to wait before maintenance: repositories are often indexed one after the other.
+# How long to wait before maintenance: repositories are often indexed in a row.
 QUIET_S = 1.0
 
 # The memory a build may use. Without enough of it a build is many times slower. A vector has some
@@ -81,7 +81,7 @@ class NearIndex:
 
     @classmethod
     def from_name(cls, name: str) -> NearIndex | None:
-        """The index with this name; None where the name is another kind of index's."""
+        """The index with this name; None where the name is not such an index's."""
         match = _NAME.fullmatch(name)
         return None if match is None else cls(int(match[1]), int(match[2]))
 
@@ -92,8 +92,9 @@ class NearIndex:
 
 def sealed_times(names: Iterable[str]) -> dict[int, int]:
     """Up to which time each profile's vectors are indexed, by the names of valid indexes."""
-    found = sorted(filter(None, map(NearIndex.from_name, names)), key=_by_time)
-    return {index.profile_id: index.sealed for index in found}
+    indexes = filter(None, map(NearIndex.from_name, names))
+    by_time = sorted(indexes, key=lambda index: index.sealed)
+    return {index.profile_id: index.sealed for index in by_time}
 
 
 async def drop_near_indexes(tx: Transaction, profile_ids: Sequence[int]) -> None:
@@ -142,22 +143,22 @@ async def _try_lock(connection: Connection, schema: str) -> bool:
 
 
 class _Maintenance:
-    """One session that maintains the indexes of a schema."""
+    """A session that maintains the indexes of a schema."""
 
     def __init__(self, connection: Connection, search_path: str) -> None:
         self._connection = connection
         self._search_path = search_path
 
     async def run(self) -> None:
-        """Drop unused indexes, build the wanted ones, drop those that they replace."""
+        """Drop unused indexes, build missing indexes, drop those that they replace."""
         await self._configure(_LEAST_MEMORY)
         if not await self._rows(_SQL["table"]):
             return  # the project was removed meanwhile
         await self.drop_invalid()
         profiles = await self._rows(_SQL["profiles"])
-        known = [number for number, _, _ in profiles]
+        used = [number for number, _, _ in profiles]
         for index, _ in await self._indexes():
-            if index.profile_id not in known:
+            if index.profile_id not in used:
                 await self._drop(index)
         for profile_id, dimension, newest in profiles:
             if newest is not None and dimension <= MAX_INDEXED_DIMENSION:
@@ -180,10 +181,10 @@ class _Maintenance:
         vectors = await self._count(profile_id, _NEVER)
         are_many = newer > max(NEWER_VECTORS, vectors * NEWER_SHARE)
         if are_many and vectors * dimension >= EXACT_NUMBERS:
-            wanted = NearIndex(profile_id, newest)
+            missing = NearIndex(profile_id, newest)
             await self._configure(vectors * (2 * dimension + _LINK_BYTES))
-            await self._connection.execute(wanted.write_into(_SQL["build"], dimension=dimension))
-            present.append(wanted)
+            await self._connection.execute(missing.write_into(_SQL["build"], dimension=dimension))
+            present.append(missing)
             sealed = newest
         for index in present:
             if index.sealed < sealed or vectors * dimension < EXACT_NUMBERS * _KEPT_SHARE:
@@ -200,8 +201,11 @@ class _Maintenance:
 
     async def _indexes(self) -> list[tuple[NearIndex, bool]]:
         rows = await self._rows(_SQL["indexes"])
-        found = [(NearIndex.from_name(name), is_valid) for name, is_valid in rows]
-        return [(index, is_valid) for index, is_valid in found if index is not None]
+        return [
+            (index, is_valid)
+            for name, is_valid in rows
+            if (index := NearIndex.from_name(name)) is not None
+        ]
 
     async def _drop(self, index: NearIndex) -> None:
         await self._connection.execute(index.write_into(_SQL["drop"]))
@@ -212,7 +216,7 @@ class _Maintenance:
 
 
 class NearestIndexes:
-    """Maintains vector indexes in the background, one project at a time."""
+    """Maintains vector indexes in the background, a project at a time."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -251,7 +255,3 @@ class NearestIndexes:
             except CodebaseError as error:
                 # Searches work without it; the next change of the index triggers another try.
                 _log.warning("could not build a vector index: %s", error.message)
-
-
-def _by_time(index: NearIndex) -> int:
-    return index.sealed

@@ -1,4 +1,4 @@
-"""How do processes wake each other? By LISTEN and NOTIFY of PostgreSQL, on a separate session.
+"""How does a process wake another process? By LISTEN and NOTIFY, on a separate session.
 
 While a session listens it holds a shared advisory lock, which is released when its process ends. So
 the number of listeners is the number of holders of that lock, and nothing has to be written.

@@ -2,7 +2,7 @@
 
 PostgreSQL refuses to run as root. Started by root it runs as the owner of the cluster; a new
 cluster belongs to the owner of the data folder, or else to an existing service user. If that user
-cannot reach a folder, another one below ``/var/lib/codebase-mcp`` is used. Permissions of other
+cannot reach a folder, a folder below ``/var/lib/codebase-mcp`` is used. Permissions of existing
 folders are not changed.
 """
 
@@ -41,11 +41,11 @@ class Account:
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """Where everything is: ``home`` holds locks, log, configuration and the cluster.
+    """The folders: ``home`` contains locks, log, configuration and the cluster.
 
-    ``users`` are the names of the users who may connect: the owner of the configured folder, and
-    root. The account that the server runs as is only included if it owns that folder. ``moved``
-    says that ``home`` is another folder than the configured one.
+    ``users`` are the names of the users with access: the owner of the configured folder, and root.
+    The account that the server runs as is only included if it owns that folder. ``moved`` says
+    that ``home`` is not the configured folder.
     """
 
     home: Path
@@ -55,7 +55,7 @@ class Placement:
     moved: bool
 
 
-def place(data_dir: Path, package: Path | None = None) -> Placement:
+def choose_placement(data_dir: Path, package: Path | None = None) -> Placement:
     """Decide user and folders for a data folder, and make the folders.
 
     ``package`` is the folder of the package that brings PostgreSQL's programs.
@@ -107,7 +107,7 @@ def name_of(uid: int) -> str:
 
 
 def account_of(uid: int) -> Account:
-    """The user with this number, who must have a name: initdb and peer login need it."""
+    """The user with this number; initdb and peer login need the name."""
     try:
         entry = pwd.getpwuid(uid)
     except KeyError:
@@ -116,11 +116,6 @@ def account_of(uid: int) -> Account:
             hint="Add the user to /etc/passwd, or set DATABASE_URL.",
         ) from None
     return Account(entry.pw_uid, entry.pw_gid, entry.pw_name)
-
-
-def is_made(data_dir: Path) -> bool:
-    """Whether a data folder has a cluster; creates nothing."""
-    return any((home / CLUSTER).exists() for home in _homes(Path(os.path.realpath(data_dir))))
 
 
 def cluster_account(data_dir: Path) -> Account | None:
@@ -159,7 +154,7 @@ def _homes(data_dir: Path) -> tuple[Path, Path]:
 
 
 def choose_home(data_dir: Path, account: Account) -> Path:
-    """The data folder, or one of ours if the server's user cannot reach it."""
+    """The data folder, or a folder of ours if the server's user cannot reach it."""
     _, elsewhere = _homes(data_dir)
     if (data_dir / CLUSTER).exists():
         return data_dir  # an existing cluster stays, even if permissions above it change

@@ -22,7 +22,7 @@ from codebase_mcp.telemetry.calls import connection_opened, pool_state
 
 Connection = psycopg.AsyncConnection[tuple[Any, ...]]
 
-# A server process costs memory, so connections beyond what is in use are kept for bursts only.
+# A server process costs memory, so idle connections are kept for bursts only.
 KEEP_IDLE_S = 60.0
 
 _OLDEST_SERVER = 150000
@@ -86,7 +86,7 @@ class Pool:
     async def acquire(self, *, fresh: bool = False) -> tuple[Connection, bool]:
         """A connection outside any transaction, and whether it is newly made.
 
-        ``fresh`` closes all idle ones first: after a restart of the server they are all broken.
+        ``fresh`` closes all idle connections first: a restart of the server breaks them.
 
         Raises:
             DatabaseUnavailable: all are in use for too long, or the pool is closed.
@@ -189,13 +189,13 @@ async def open_connection(conninfo: str, *, prepare_after: int | None) -> Connec
         DatabaseUnavailable: the server is too old.
         psycopg.Error: it refuses, or cannot be reached.
     """
-    wanted: dict[str, Any] = {
+    parameters: dict[str, Any] = {
         **_DEFAULTS,
         **conninfo_to_dict(conninfo),
         "client_encoding": "UTF8",
     }
     connection = await psycopg.AsyncConnection.connect(
-        make_conninfo(**wanted), autocommit=True, prepare_threshold=prepare_after
+        make_conninfo(**parameters), autocommit=True, prepare_threshold=prepare_after
     )
     try:
         require_recent_server(connection.info.server_version)

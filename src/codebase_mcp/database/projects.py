@@ -1,4 +1,4 @@
-"""Which projects exist, and which schema does each one have?
+"""Which projects exist, and which schema does each have?
 
 A project is a schema and a row in the catalogue. The row is written last and removed with the
 schema, so every project in the catalogue exists.
@@ -10,10 +10,8 @@ import hashlib
 from collections.abc import Awaitable, Callable, Mapping
 from uuid import UUID
 
-from psycopg import sql
-
 from codebase_mcp.database.connection import Database
-from codebase_mcp.database.migrate import for_schema
+from codebase_mcp.database.migrate import with_names
 from codebase_mcp.database.naming import DEFAULT_ID, Project, schema_of, validate_project_id
 from codebase_mcp.database.queries import load_queries
 from codebase_mcp.database.roles import drop_role
@@ -36,7 +34,7 @@ __all__ = [
     "validate_project_id",
 ]
 
-# PostgreSQL ends one of two transactions that wait for each other with this state.
+# PostgreSQL ends a deadlock by failing a transaction with this state.
 _DEADLOCK = "40P01"
 _DROP_ATTEMPTS = 3
 
@@ -67,7 +65,7 @@ async def ensure_project(
 async def create_project(
     db: Database, project_id: str, name: str, description: str | None = None
 ) -> Project:
-    """Create a project; of several concurrent callers one succeeds.
+    """Create a project; of concurrent callers only the first succeeds.
 
     Raises:
         InvalidInput: the id is invalid.
@@ -117,14 +115,14 @@ async def list_projects(db: Database) -> list[Project]:
 async def page_of_projects(
     db: Database, parameters: Mapping[str, object], sees: Callable[[str], bool] = bool
 ) -> tuple[list[Project], int]:
-    """One page of the projects that a caller sees, newest first, and their number."""
+    """A page of the projects that a caller sees, newest first, and their number."""
     async with db.catalogue(readonly=True) as transaction:
         every = [Project(*row) for row in await transaction.fetch_all(_QUERIES["list_projects"])]
-        seen = [one.schema_name for one in every if sees(one.project_id or DEFAULT_ID)]
-        found = await transaction.fetch_all(
+        seen = [each.schema_name for each in every if sees(each.project_id or DEFAULT_ID)]
+        rows = await transaction.fetch_all(
             _QUERIES["page_of_projects"], schema_names=seen, **parameters
         )
-    return [Project(*row) for row in found], len(seen)
+    return [Project(*row) for row in rows], len(seen)
 
 
 def page_id(project: Project) -> UUID:
@@ -148,14 +146,14 @@ async def drop_project(db: Database, project: Project) -> None:
 
 async def _drop(db: Database, project: Project) -> None:
     async with db.catalogue() as transaction:
-        statement = for_schema("DROP SCHEMA IF EXISTS {} CASCADE", project.schema_name)
+        statement = with_names("DROP SCHEMA IF EXISTS {} CASCADE", project.schema_name)
         await transaction.run_script(statement)
         await drop_role(transaction, project.schema_name, await db.vector_schema())
         await transaction.execute(_QUERIES["remove_project"], schema_name=project.schema_name)
 
 
 async def count_in_project(db: Database, project: Project) -> dict[str, int]:
-    """The number of rows in each table of a project, and of those about it in the catalogue.
+    """The number of rows in each table of a project, and of its rows in the catalogue.
 
     A deleted project has no tables.
     """
@@ -164,8 +162,9 @@ async def count_in_project(db: Database, project: Project) -> dict[str, int]:
         tables = [row[0] for row in await transaction.fetch_all(_QUERIES["tables"], schema=schema)]
         counts = {}
         for table in tables:
-            count = sql.SQL("SELECT count(*) FROM {}").format(sql.Identifier(schema, table))
-            row = await transaction.fetch_one(count.as_string(None))
+            row = await transaction.fetch_one(
+                with_names("SELECT count(*) FROM {}.{}", schema, table)
+            )
             counts[table] = row[0] if row else 0
         for name in ("project", "trusted_context", "procrastinate_jobs"):
             row = await transaction.fetch_one(_QUERIES[f"count_{name}"], schema_name=schema)

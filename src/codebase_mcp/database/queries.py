@@ -1,10 +1,11 @@
 """Where is the SQL of a module? In the ``.sql`` file next to it, each statement under its name.
 
 A statement is headed by ``-- name: get_task`` and a comment on its purpose, and takes named
-parameters (``%(task_id)s``). What several statements share stands under ``-- fragment: is_open``
-before them, and ``{is_open}`` in a statement is replaced by it. Statements are constants of the
+parameters (``%(task_id)s``). Parts that several statements share precede them under
+``-- fragment: is_open``, and replace ``{is_open}`` in a statement. Statements are constants of the
 package, so they count as literal strings for the type checker: no text of a user can become part of
-one. Where PostgreSQL accepts no parameter, `write_numbers` writes a number in place of ``{name}``.
+a statement. `write_numbers` writes a number in place of ``{name}`` where PostgreSQL accepts no
+parameter.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ _PLACEHOLDER = re.compile(r"\{(\w+)\}")
 
 @cache
 def load_queries(package: str, name: str) -> Mapping[str, LiteralString]:
-    """Read the named statements of one file, ``load_queries("codebase_mcp.search", "search.sql")``.
+    """Read the named statements of a file, ``load_queries("codebase_mcp.search", "search.sql")``.
 
     Raises:
         ValueError: the file has text before its first name, a name twice, or an empty statement.
@@ -34,13 +35,13 @@ def load_queries(package: str, name: str) -> Mapping[str, LiteralString]:
     fragments: dict[str, LiteralString] = {}
     queries: dict[str, LiteralString] = {}
     for kind, query_name, body in zip(parts[::3], parts[1::3], parts[2::3], strict=True):
-        found = fragments if kind == "fragment" else queries
+        group = fragments if kind == "fragment" else queries
         statement = strip_comments(body).rstrip(";")
-        if not statement or query_name in found:
+        if not statement or query_name in group:
             raise ValueError(f"{name}: {query_name} is empty or there twice")
         for fragment, shared in fragments.items():
             statement = statement.replace(f"{{{fragment}}}", shared)
-        found[query_name] = statement
+        group[query_name] = statement
     return MappingProxyType(queries)
 
 
@@ -48,12 +49,12 @@ def write_numbers(statement: LiteralString, **numbers: int) -> LiteralString:
     """A statement with these numbers written in place of their ``{names}``.
 
     Raises:
-        ValueError: the statement names another number, or does not name one of these.
+        ValueError: the names in the statement differ from these.
     """
     names = set(_PLACEHOLDER.findall(statement))
     if names != numbers.keys():
         raise ValueError(f"the statement takes {sorted(names)}, not {sorted(numbers)}")
-    return _PLACEHOLDER.sub(lambda found: str(int(numbers[found[1]])), statement)
+    return _PLACEHOLDER.sub(lambda match: str(int(numbers[match[1]])), statement)
 
 
 def strip_comments(text: str) -> str:

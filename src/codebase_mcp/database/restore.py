@@ -1,8 +1,8 @@
 """How is a project restored from a backup?
 
 The rows are loaded into a separate schema of the version that the backup has. That schema is then
-migrated and replaces the project's, all in one transaction. So a project is restored as a whole or
-not at all, and the existing one can be used until the end.
+migrated and replaces the project's, all in a single transaction. So a project is restored as a
+whole or not at all, and the existing project can be used until the end.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from codebase_mcp.database.archive import ArchiveReader, Manifest, TableShape
 from codebase_mcp.database.backup import BackupFacts, copy_statement, tables_of
 from codebase_mcp.database.connection import Database, Transaction
 from codebase_mcp.database.migrate import (
-    for_schema,
     join_cluster,
     known_migrations,
     migrate,
     pending,
+    with_names,
 )
 from codebase_mcp.database.naming import Project, index_lock, schema_of
 from codebase_mcp.database.projects import canonical, may_not_create, read
@@ -37,7 +37,7 @@ _SQL = load_queries("codebase_mcp.database", "backup.sql")
 IdentifyRepository = Callable[[str, str], UUID]
 """The id of the repository at a root, in the project with a schema."""
 
-# The only statement of a manifest that is run: the index of observations' vectors. The one of
+# The only statement of a manifest that is run: the index of observations' vectors. The index of
 # chunks is built in the background of the first searches.
 _VECTOR_INDEX = re.compile(
     r"CREATE INDEX (\w+) ON (?:ONLY )?\w+\.(observation_vector USING ivfflat"
@@ -56,7 +56,7 @@ async def restore_backup(
     project_id: str | None = None,
     replace: bool = False,
 ) -> BackupFacts:
-    """Restore a project under its own id or another; ``name`` is the file's name in errors.
+    """Restore a project under its own or a new id; ``name`` is the file's name in errors.
 
     Raises:
         InvalidInput: the file is not a backup, is damaged, or was made by a newer program.
@@ -72,12 +72,12 @@ async def restore_backup(
         existing = await _existing(db, target)
         if existing is not None:
             await _require_empty(db, existing, replace=replace)
-            locks = [index_lock(one) for one in await _repositories(db, existing)]
+            locks = [index_lock(repository) for repository in await _repositories(db, existing)]
             await stack.enter_async_context(db.session_locks(existing, locks))
         try:
             tx = await stack.enter_async_context(db.unmigrated(schema))
             loading = _Loading(tx, reader, f"restore_{uuid4().hex}", await db.vector_schema())
-            await tx.lock("migrate")  # no other process creates or migrates the project meanwhile
+            await tx.lock("migrate")  # so that no process creates or migrates the project meanwhile
             facts = await loading.load()
             await loading.replace_schema(schema, replace=replace)
             await loading.rename_repositories(schema, identify)
@@ -122,23 +122,21 @@ class _Loading:
         old = await tables_of(self.tx, schema)
         if old:
             await self.set_search_path(schema)
-            names = sql.SQL(", ").join(sql.Identifier(table.name) for table in old)
-            lock = sql.SQL("LOCK TABLE {} IN ACCESS EXCLUSIVE MODE").format(names).as_string(None)
-            await self.tx.run_script(lock)
-            if not replace and await _has_rows(self.tx, [table.name for table in old]):
+            names = [table.name for table in old]
+            await self.tx.run_script(with_names("LOCK TABLE {} IN ACCESS EXCLUSIVE MODE", names))
+            if not replace and await _has_rows(self.tx, names):
                 raise _not_empty(schema)
-        await self.tx.run_script(for_schema("DROP SCHEMA IF EXISTS {} CASCADE", schema))
-        rename = sql.SQL("ALTER SCHEMA {} RENAME TO {}")
-        names_ = (sql.Identifier(self._schema), sql.Identifier(schema))
-        await self.tx.run_script(rename.format(*names_).as_string(None))
+        await self.tx.run_script(with_names("DROP SCHEMA IF EXISTS {} CASCADE", schema))
+        rename = with_names("ALTER SCHEMA {} RENAME TO {}", self._schema, schema)
+        await self.tx.run_script(rename)
         await self.set_search_path(schema)
 
     async def rename_repositories(self, schema: str, identify: IdentifyRepository) -> None:
         """A repository's id depends on project and root: assign the ids for this project."""
-        known = await self.tx.fetch_all(_SQL["repositories"])
-        others = [row[0] for row in await self.tx.fetch_all(_SQL["with_repository"], schema=schema)]
-        renamed = {old: identify(schema, root) for old, root in known}
-        await self.tx.fetch_all(_renaming(others), was=list(renamed), is_now=list(renamed.values()))
+        repositories = await self.tx.fetch_all(_SQL["repositories"])
+        tables = [row[0] for row in await self.tx.fetch_all(_SQL["with_repository"], schema=schema)]
+        renamed = {old: identify(schema, root) for old, root in repositories}
+        await self.tx.fetch_all(_renaming(tables), was=list(renamed), is_now=list(renamed.values()))
 
     async def set_search_path(self, schema: str) -> None:
         """Set the search path to this schema."""
@@ -175,21 +173,20 @@ class _Loading:
         await self.tx.fetch_all(_SQL["work_memory"])
         for definition in vector_indexes:
             match = _VECTOR_INDEX.fullmatch(definition)
-            if match is not None:  # any other index is built by the next run
+            if match is not None:  # the next run builds the rest
                 await self.tx.run_script(f"CREATE INDEX {match[1]} ON {match[2]}")
         await self.tx.fetch_all(_SQL["flush_word_indexes"], schema=self._schema)
-        tables = await tables_of(self.tx, self._schema)
-        names = sql.SQL(", ").join(sql.Identifier(table.name) for table in tables)
-        await self.tx.run_script(sql.SQL("ANALYZE {}").format(names).as_string(None))
+        names = [table.name for table in await tables_of(self.tx, self._schema)]
+        await self.tx.run_script(with_names("ANALYZE {}", names))
 
 
 def _check_history(reader: ArchiveReader) -> None:
-    """Refuse a backup of a schema version that this program does not know."""
-    known, had = known_migrations("project"), reader.manifest.migrations
-    if len(had) > len(known):
+    """Refuse a backup of a newer schema version."""
+    migrations, applied = known_migrations("project"), reader.manifest.migrations
+    if len(applied) > len(migrations):
         raise reader.too_new(reader.manifest.program_version)
     try:
-        pending(known, had)
+        pending(migrations, applied)
     except DatabaseUnavailable as error:
         raise reader.refused("its schema was made by a different text of a migration") from error
 
@@ -223,10 +220,8 @@ async def _repositories(db: Database, existing: Project) -> list[UUID]:
 
 
 async def _has_rows(tx: Transaction, tables: Sequence[str]) -> bool:
-    each = sql.SQL(" OR ").join(
-        sql.SQL("EXISTS (SELECT FROM {})").format(sql.Identifier(table)) for table in tables
-    )
-    row = await tx.fetch_one(sql.SQL("SELECT {}").format(each).as_string(None))
+    has_rows = " OR ".join(["EXISTS (SELECT FROM {})"] * len(tables))
+    row = await tx.fetch_one(with_names("SELECT " + has_rows, *tables))
     return row is not None and bool(row[0])
 
 
@@ -238,16 +233,16 @@ def _not_empty(schema: str) -> Conflict:
     )
 
 
-def _renaming(others: Sequence[str]) -> LiteralString:
-    """One statement that updates ids and references, as constraints are checked at its end."""
+def _renaming(tables: Sequence[str]) -> LiteralString:
+    """A single statement for ids and references, as constraints are checked at its end."""
     pairs = "SELECT * FROM unnest(%(was)s::uuid[], %(is_now)s::uuid[])"
-    parts: list[sql.Composable] = [sql.SQL(f"WITH renamed (was, is_now) AS ({pairs})")]
     change = "SET repository_id = is_now FROM renamed WHERE repository_id = was"
-    for number, table in enumerate(others):
-        names = (sql.Identifier(f"other_{number}"), sql.Identifier(table))
-        parts.append(sql.SQL("{} AS (UPDATE {} " + change + ")").format(*names))
+    updates = [
+        with_names("{} AS (UPDATE {} " + change + ")", f"of_{table}", table) for table in tables
+    ]
+    parts = ", ".join([f"WITH renamed (was, is_now) AS ({pairs})", *updates])
     update = "UPDATE repository SET id = is_now FROM renamed WHERE id = was RETURNING id"
-    return sql.SQL(" ").join([sql.SQL(", ").join(parts), sql.SQL(update)]).as_string(None)
+    return f"{parts} {update}"
 
 
 async def _enter(

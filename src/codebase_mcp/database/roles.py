@@ -1,8 +1,8 @@
 """Which database role do the transactions of a project run as?
 
-One that may use the schema of this project and no other. So a statement that names another
-project's tables, by a mistake of ours, is refused by PostgreSQL. Schemas are made, migrated and
-dropped as the role of the connection. Where that role may not make roles, it does everything.
+A role that may only use the schema of this project. So PostgreSQL refuses a statement that names
+tables of a different project, by a mistake of ours. Schemas are made, migrated and dropped as the
+role of the connection. Where that role may not make roles, it does everything.
 """
 
 from __future__ import annotations
@@ -88,14 +88,14 @@ async def make_role(tx: Transaction, schema: str, vector_schema: str) -> Project
 
 
 async def renew_grants(tx: Transaction, schema: str, vector_schema: str) -> None:
-    """Let an existing role use a schema that has replaced an earlier one."""
+    """Let an existing role use a schema that has replaced an earlier schema."""
     role = await find_role(tx, schema, vector_schema)
     if role.exists:
         await _run(tx, "grant", role)
 
 
 async def drop_role(tx: Transaction, schema: str, vector_schema: str) -> None:
-    """Drop the role of a schema that was dropped, if there is one and we may."""
+    """Drop the role of a schema that was dropped, if it exists and we may drop it."""
     role = await find_role(tx, schema, vector_schema)
     if role.exists and role.may_drop:
         if role.has_vector_grant:

@@ -2,7 +2,7 @@
 
 A client holds a shared lock for as long as it may need the server; the detached process of
 ``supervisor.py`` is the server's parent and stops it when that lock is free. Whether
-a server lives is found out by connecting to it, never by a pid file.
+a server lives is decided by connecting to it, never by a pid file.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import fcntl
 import os
 import select
+import shutil
 import signal
 import subprocess
 import sys
@@ -24,8 +25,7 @@ from psycopg.conninfo import make_conninfo
 
 from codebase_mcp.database import supervisor
 from codebase_mcp.database.faults import Advice, disk_full
-from codebase_mcp.database.placement import POSTGRES_MAJOR, Placement, place
-from codebase_mcp.database.reserve import TIGHT_MB, TIGHT_SETTINGS, Reserve
+from codebase_mcp.database.placement import POSTGRES_MAJOR, Placement, choose_placement
 from codebase_mcp.errors import DatabaseUnavailable
 
 ROLE = "codebase_mcp"
@@ -72,6 +72,23 @@ lc_messages = 'C'
 """
 
 
+# A purge of 770 files, half of the index, needed 16 MiB with the settings below.
+_RESERVE_BYTES = 32 << 20
+
+# More than the reserve, so that an index run cannot fill the room of the removed file.
+_TIGHT_MB = 48
+
+# As much as the log of changes may take in a long run, and the reserve.
+_AMPLE_BYTES = 288 << 20
+
+# Without the reserve the log of changes is kept as short as it can be.
+_TIGHT_SETTINGS = """\
+max_wal_size = 32MB
+checkpoint_completion_target = 0
+checkpoint_warning = 0
+"""
+
+
 @dataclass(frozen=True, slots=True)
 class Embedded:
     """A PostgreSQL of our own in this folder; it stops this long after its last client has gone."""
@@ -82,7 +99,7 @@ class Embedded:
 
 
 class EmbeddedServer:
-    """One client's hold on the server of a data folder. Blocking: call it from a thread."""
+    """A client's hold on the server of a data folder. Blocking: call it from a thread."""
 
     def __init__(self, target: Embedded) -> None:
         self._target = target
@@ -94,14 +111,14 @@ class EmbeddedServer:
 
     @property
     def placement(self) -> Placement:
-        """Where the server is and whom it runs as; decided at the first question."""
+        """The folders and the user of the server; decided on first use."""
         if self._placement is None:
-            self._placement = place(self._target.data_dir)
+            self._placement = choose_placement(self._target.data_dir)
         return self._placement
 
     @property
     def reserve(self) -> Reserve:
-        """The room that is kept in the data folder."""
+        """The reserved room in the data folder."""
         if self._reserve is None:
             self._reserve = Reserve(self.placement.home)
         return self._reserve
@@ -147,7 +164,7 @@ class EmbeddedServer:
             DatabaseUnavailable: the disk is nearly full.
         """
         if self.reserve.is_tight():
-            kept = f", but for {TIGHT_MB} MB that are left to searches and purge"
+            kept = f", but for {_TIGHT_MB} MB that are left to searches and purge"
             raise disk_full(Advice(data_dir=self.placement.home), kept)
         self.reserve.make()
 
@@ -185,9 +202,9 @@ class EmbeddedServer:
                 os.close(lock)
 
     def _start(self, deadline: float) -> str:
-        """Start the server, one process at a time, however often it takes until it answers.
+        """Start the server, and retry until it answers; only one process at a time does so.
 
-        A server that is going down still holds its locks for a moment; then the next round starts.
+        A server that shuts down still holds its locks for a moment; then the next round starts it.
         """
         start_lock = self._open(_START_LOCK)
         try:
@@ -232,7 +249,7 @@ class EmbeddedServer:
         if self.reserve.is_tight():
             self.reserve.give_up()
         self.reserve.make()
-        self._write_configuration("" if self.reserve.exists() else TIGHT_SETTINGS)
+        self._write_configuration("" if self.reserve.exists() else _TIGHT_SETTINGS)
         placement = self.placement
         command = [sys.executable, "-I", "-S", str(Path(supervisor.__file__))]
         command += [f"home={placement.home}", f"binaries={placement.binaries}"]
@@ -336,8 +353,55 @@ class EmbeddedServer:
         return supervisor.open_file(self._path(name), flags)
 
 
+class Reserve:
+    """A file of 32 MiB that keeps room on the disk for the day when it is full.
+
+    It is removed when the server starts, or deletes, on a disk that is nearly full: the room is
+    enough for searches and for a purge, which frees more. Index runs end before that, so none of
+    them fills it. A later start or run makes the file again, when there is room.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._path = str(folder / "reserve")
+
+    def is_tight(self) -> bool:
+        """Whether so little room is left that nothing should be added."""
+        return self._free_bytes() < _TIGHT_MB << 20
+
+    def exists(self) -> bool:
+        """Whether the file exists."""
+        return Path(self._path).exists()
+
+    def make(self) -> None:
+        """Make the file, if it is missing and there is ample room."""
+        if not self.exists() and self._free_bytes() > _AMPLE_BYTES:
+            self._write()
+
+    def give_up(self) -> bool:
+        """Remove the file; whether it existed."""
+        was_there = self.exists()
+        supervisor.remove_file(self._path)
+        return was_there
+
+    def _free_bytes(self) -> int:
+        return shutil.disk_usage(self._folder).free
+
+    def _write(self) -> None:
+        file = supervisor.open_file(self._path, os.O_WRONLY)
+        try:
+            if hasattr(os, "posix_fallocate"):
+                os.posix_fallocate(file, 0, _RESERVE_BYTES)
+            else:
+                os.write(file, bytes(_RESERVE_BYTES))
+        except OSError:  # a quota that is not visible in the free space
+            supervisor.remove_file(self._path)
+        finally:
+            os.close(file)
+
+
 def settings_of_this_system() -> str:
-    """Settings that fit one machine: how a crash is cleaned up, where parallel workers meet."""
+    """Settings for this machine: how a crash is cleaned up, where parallel workers meet."""
     settings = ""
     if sys.platform == "linux":
         settings += "recovery_init_sync_method = syncfs\n"  # 0.1 s instead of 2 s, file by file
@@ -355,12 +419,12 @@ def shared_memory() -> str:
 
 
 def says_full(text: str) -> bool:
-    """Whether one of these lines says that the disk is full; shared memory is not the disk."""
+    """Whether any of these lines says that the disk is full; shared memory is not the disk."""
     lines = (line for line in text.splitlines() if "shared memory" not in line)
     return any(reason in line for line in lines for reason in _DISK_IS_FULL)
 
 
 def read_until(fd: int, deadline: float) -> bytes:
-    """One message from a pipe; empty if its writer ended, or time is up, without a word."""
+    """A message from a pipe; empty if its writer ended or the time is up before."""
     readable, _, _ = select.select([fd], [], [], max(0.0, deadline - time.monotonic()))
     return os.read(fd, 4096) if readable else b""

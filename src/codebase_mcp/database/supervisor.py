@@ -1,16 +1,16 @@
-"""Who keeps the embedded PostgreSQL running, and who stops it? This small process does.
+"""Keeps the embedded PostgreSQL running, and stops it: a small process.
 
 It is started by path as a script (``python -I -S supervisor.py key=value ...``), leaves its
-starter's session at once, and is the parent of PostgreSQL from then on. It imports next to nothing,
+starter's session at once, and is the parent of PostgreSQL from then on. It imports very little,
 because it lives as long as the server and its memory is pure overhead. Which user, folders and
 settings the server gets is decided in ``server.py``.
 
-Every question about who is alive is answered by a lock that the kernel drops with its holder:
+Locks, which the kernel drops with their holder, say which processes are alive:
 
 - ``clients.lock``: each client holds it shared; free for the idle time means stop.
-- ``supervisor.lock``: held by the one supervisor of a folder, whose pid stands in it.
+- ``supervisor.lock``: held by the supervisor of a folder; contains its pid.
 - ``server.lock``: inherited by initdb and PostgreSQL, so it is free only when the last process of
-  the server has ended, however that came about. A pid file can lie; this cannot.
+  the server has ended, for whatever reason. A pid file can be wrong; this lock cannot.
 """
 
 # pathlib would cost another megabyte, for hours:
@@ -53,7 +53,7 @@ _LEAST_ROOM_BYTES = 16 << 20
 
 
 class StartError(Exception):
-    """The server did not come up; the text is one line for the client, the log has the rest."""
+    """The server did not start; the text is a line for the client, the log has the rest."""
 
 
 def open_file(path: str, flags: int) -> int:
@@ -82,7 +82,7 @@ def try_lock(fd: int, kind: int) -> bool:
 
 
 def is_locked(path: str) -> bool:
-    """Does any living process hold this lock for itself? (Two that ask do not meet each other.)"""
+    """Whether a process holds this lock exclusively; concurrent checks do not interfere."""
     fd = open_file(path, os.O_RDWR)
     try:
         return not try_lock(fd, fcntl.LOCK_SH)
@@ -91,7 +91,7 @@ def is_locked(path: str) -> bool:
 
 
 class Supervisor:
-    """One server's keeper: starts or adopts PostgreSQL, bounds its log, stops it when idle."""
+    """Starts or adopts PostgreSQL, bounds its log, stops it when idle."""
 
     def __init__(self, arguments: dict[str, str]) -> None:
         self.home = arguments["home"]
@@ -124,7 +124,7 @@ class Supervisor:
         return os.path.join(self.home, name)
 
     def start(self) -> None:
-        """Bring the server up, or take over one that lost its supervisor.
+        """Start the server, or take over a running server without a supervisor.
 
         Raises:
             StartError: initdb or PostgreSQL gave up.
@@ -154,7 +154,7 @@ class Supervisor:
         self.await_ready()
 
     def initialise(self, lock: int) -> None:
-        """Make a new cluster beside its final name, so that a half-made one is never taken."""
+        """Make a cluster under a temporary name, so that an unfinished cluster is never used."""
         fresh = self.cluster + ".new"
         remove_tree(fresh)
         os.mkdir(fresh, 0o700)
@@ -165,7 +165,7 @@ class Supervisor:
         command += ["--locale-provider=builtin", "--builtin-locale=C.UTF-8", "--locale=C"]
         command += ["--encoding=UTF8", "--auth=peer", "--no-instructions", "--no-sync"]
         command += ["--set", "dynamic_shared_memory_type=" + self.shared_memory]
-        # What it leaves when it fails tells whether the disk is full: its log could not be written.
+        # After a failure its files show whether the disk is full: its log could not be written.
         command += ["--no-clean"]
         child = self.spawn(command, lock, signal.SIGTERM)
         status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
@@ -182,11 +182,11 @@ class Supervisor:
     def make_socket_folder(self) -> None:
         """Choose a private folder that can hold a socket, and write down where it is.
 
-        The data folder is preferred, as it is the one place that all clients surely share; a path
+        The data folder is preferred, as all clients surely share it; a path
         too long for a socket, odd characters, or a file system without sockets lead to ``/tmp``.
         """
         self.socket_folder = self.read_endpoint()
-        # It answers if this data folder is a copy of one whose server runs: not ours to remove.
+        # It answers if this data folder is a copy and the original's server runs: keep it then.
         if self.socket_folder.startswith(_TEMPORARY) and not self.answers():
             remove_tree(self.socket_folder)
         self.socket_folder = self.path("socket")
@@ -258,7 +258,7 @@ class Supervisor:
             os._exit(127)
 
     def await_ready(self) -> None:
-        """Return when PostgreSQL says it accepts connections; recovery may take its time."""
+        """Return when PostgreSQL accepts connections; recovery may take long."""
         pid_file = os.path.join(self.cluster, "postmaster.pid")
         while True:
             if self.has_ended():
@@ -272,13 +272,13 @@ class Supervisor:
             time.sleep(_READY_POLL_S)
 
     def has_ended(self) -> bool:
-        """Is the server gone? Its parent must ask the kernel, to leave no zombie."""
+        """Whether the server has ended; its parent must ask the kernel, to leave no zombie."""
         if self.child is None:
             return not is_locked(self.path(SERVER_LOCK))
         return os.waitpid(self.child, os.WNOHANG)[0] != 0
 
     def answers(self) -> bool:
-        """Does somebody listen on the server's socket?"""
+        """Whether a process listens on the server's socket."""
         with socket.socket(socket.AF_UNIX) as client:
             try:
                 client.connect(os.path.join(self.socket_folder, f".s.PGSQL.{PORT}"))
@@ -293,7 +293,7 @@ class Supervisor:
         last_use, last_mtime = time.monotonic(), -1
         while not self.has_ended():
             self.bound_log()
-            # A client that came and went between two looks has left its mark on the file.
+            # A client between two rounds has changed the time of the file.
             mtime = os.fstat(clients).st_mtime_ns
             if mtime != last_mtime or not try_lock(clients, fcntl.LOCK_EX):
                 last_use, last_mtime = time.monotonic(), mtime
@@ -312,7 +312,7 @@ class Supervisor:
         os.close(clients)
 
     def stop(self) -> None:
-        """Shut down fast and in order; harder only if that does not end."""
+        """Shut down fast and in order; harder only if that takes too long."""
         for death, patience_s in ((signal.SIGINT, _FAST_SHUTDOWN_S), (signal.SIGQUIT, 10.0)):
             pid = self.child or self.adopted_pid()
             if pid is None:
@@ -344,7 +344,7 @@ class Supervisor:
 
 
 def death_switch() -> Callable[[int], object]:
-    """How to ask Linux for a signal when the parent dies; elsewhere an orphan is adopted."""
+    """Asks Linux for a signal when the parent dies; elsewhere the next supervisor adopts it."""
     if sys.platform != "linux":
         return lambda death_signal: None
     import ctypes  # noqa: PLC0415 - costs a megabyte, so only the short-lived child pays
@@ -390,7 +390,7 @@ def remove_tree(path: str) -> None:
 
 
 def report(line: str) -> None:
-    """Tell the starter, who may be gone, and let go of its pipe."""
+    """Tell the starter, which may have ended, and close its pipe."""
     try:
         os.write(1, line.encode(errors="surrogateescape"))
     except BrokenPipeError:
@@ -400,9 +400,9 @@ def report(line: str) -> None:
 
 
 def main(arguments: dict[str, str]) -> int:
-    """Keep one server until it ends; exit status 0 also when another supervisor has it already."""
+    """Keep the server until it ends; exit status 0 also if it has a supervisor already."""
     if os.fork():
-        return 0  # the starter reaps this one; the other half has no parent to become a zombie of
+        return 0  # the starter reaps this half; init reaps the child
     os.chdir("/")
     os.umask(0o077)
     supervisor = Supervisor(arguments)

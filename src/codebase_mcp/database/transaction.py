@@ -1,7 +1,7 @@
 """Transactions in one schema: all statements take effect, or none.
 
 A transaction begins with its first statement: BEGIN, the search path and the statement are sent in
-one round trip, and the commit takes a second one. A transaction without statements uses no
+a single round trip, and the commit takes a second. A transaction without statements uses no
 connection.
 """
 
@@ -48,8 +48,8 @@ _COMMIT: Statement = ("COMMIT", {})
 _DECODED_AT_ONCE = 2_000
 # pg_locks shows a 64-bit key in two halves.
 _HELD = """
-SELECT wanted.key
-FROM unnest(%(keys)s::bigint[]) AS wanted (key)
+SELECT asked.key
+FROM unnest(%(keys)s::bigint[]) AS asked (key)
 WHERE EXISTS (
     SELECT
     FROM pg_catalog.pg_locks AS l
@@ -57,14 +57,14 @@ WHERE EXISTS (
       AND l.database = (
           SELECT d.oid FROM pg_catalog.pg_database AS d WHERE d.datname = current_database()
       )
-      AND l.classid::bigint = (wanted.key >> 32) & 4294967295
-      AND l.objid::bigint = wanted.key & 4294967295
+      AND l.classid::bigint = (asked.key >> 32) & 4294967295
+      AND l.objid::bigint = asked.key & 4294967295
 )
 """
 
 
 class Transaction:
-    """All that other packages see of the driver. Rows are tuples; parameters are named in the SQL.
+    """The interface to the driver. Rows are tuples; parameters are named in the SQL.
 
     Every method raises our errors only: DatabaseUnavailable, Conflict (a duplicate of a unique
     value), PermissionDenied, InternalError.
@@ -81,7 +81,7 @@ class Transaction:
         role: str | None = None,
         limit_s: float | None = None,
     ) -> None:
-        """``role`` is the database role that it runs as; without one, that of the connection.
+        """``role`` is the database role that it runs as, by default that of the connection.
 
         ``limit_s`` is how long each statement may take.
         """
@@ -94,7 +94,7 @@ class Transaction:
             limit_ms = str(max(1, round(limit_s * 1000)))  # 0 would be no limit
             settings, values = settings + _LIMIT, {**values, "limit_ms": limit_ms}
         # A reader sees one snapshot throughout, also while an index is being replaced. A writer
-        # sees what others committed while it waited for a lock.
+        # sees all that was committed while it waited for a lock.
         begin: LiteralString = (
             "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
             if readonly
@@ -106,7 +106,7 @@ class Transaction:
         self._connection: Connection | None = None
 
     async def fetch_all(self, query: LiteralString, /, **params: object) -> list[Row]:
-        """All rows of one query."""
+        """All rows of a query."""
         with translated(self._advice):
             [cursor] = await self._run([(query, params)])
             return await cursor.fetchall()
@@ -114,7 +114,7 @@ class Transaction:
     async def fetch_records(
         self, query: LiteralString, /, **params: object
     ) -> list[dict[str, Any]]:
-        """All rows of one query, by the names of its columns."""
+        """All rows of a query, by the names of its columns."""
         with translated(self._advice):
             [cursor] = await self._run([(query, params)])
             if cursor.description is None:
@@ -123,19 +123,19 @@ class Transaction:
             return [dict(zip(names, row, strict=True)) for row in await cursor.fetchall()]
 
     async def fetch_one(self, query: LiteralString, /, **params: object) -> Row | None:
-        """The first row of one query, or nothing."""
+        """The first row of a query, or None."""
         with translated(self._advice):
             [cursor] = await self._run([(query, params)])
             return await cursor.fetchone()
 
     async def execute(self, query: LiteralString, /, **params: object) -> int:
-        """Run one statement; the number of rows it affected."""
+        """Run a statement; the number of rows it affected."""
         with translated(self._advice):
             [cursor] = await self._run([(query, params)])
             return max(cursor.rowcount, 0)
 
     async def fetch_many(self, statements: Sequence[Statement], /) -> list[list[Row]]:
-        """The rows of several independent statements, in one round trip."""
+        """The rows of several independent statements, in a single round trip."""
         with translated(self._advice):
             cursors = await self._run(statements)
             return [await _rows_of(cursor) for cursor in cursors]
@@ -222,7 +222,7 @@ class Transaction:
             await connection.execute("COMMIT")
 
     async def close(self) -> None:
-        """Roll back what is not committed and release the connection."""
+        """Roll back uncommitted changes and release the connection."""
         connection, self._connection = self._connection, None
         if connection is None:
             return
@@ -242,7 +242,7 @@ class Transaction:
         return self._connection
 
     async def _run(self, statements: Sequence[Statement]) -> list[_Cursor]:
-        """Run statements in one round trip; the first time together with BEGIN."""
+        """Run statements in a single round trip; the first time together with BEGIN."""
         connection = self._connection
         if connection is None:
             return await self._start(statements)
@@ -276,7 +276,7 @@ class Transaction:
 async def _rows_of(cursor: _Cursor) -> list[Row]:
     """The rows of a result; empty for a statement that returns none.
 
-    Many are decoded piece by piece: other tasks have their turns.
+    Many are decoded in pieces, so that the event loop can run other tasks.
     """
     if cursor.pgresult is None or not cursor.pgresult.nfields:
         return []

@@ -31,29 +31,29 @@ class SchemaState:
 async def check_schemas(
     db: Database, project_id: str | None, *, every: bool = False
 ) -> list[SchemaState]:
-    """The state of the catalogue and of one project, or of every one; changes nothing.
+    """The state of the catalogue and of a project, or of every project; changes nothing.
 
     Raises:
         ProjectNotFound: the project does not exist.
     """
-    found = [await _state(db, "catalogue", db.catalogue_schema)]
-    if found[0].behind or found[0].problem:
-        return found  # the list of projects cannot be read yet
+    catalogue = await _state(db, "catalogue", db.catalogue_schema)
+    if catalogue.behind or catalogue.problem:
+        return [catalogue]  # the list of projects cannot be read yet
     projects = await list_projects(db)
     if not every:  # a default workspace that was never used does not exist, and lacks nothing
-        wanted = canonical(project_id)
-        if wanted is not None:
-            await find_project(db, wanted)
-        projects = [project for project in projects if project.project_id == wanted]
-    return found + [await _state(db, "project", project.schema_name) for project in projects]
+        project_id = canonical(project_id)
+        if project_id is not None:
+            await find_project(db, project_id)
+        projects = [project for project in projects if project.project_id == project_id]
+    return [catalogue] + [await _state(db, "project", project.schema_name) for project in projects]
 
 
 async def upgrade(
     db: Database, project_id: str | None, *, every: bool = False
 ) -> list[SchemaState]:
-    """Migrate the catalogue and one project, or every one.
+    """Migrate the catalogue and a project, or every project.
 
-    If one project cannot be migrated, the others still are.
+    A project that cannot be migrated does not stop the rest.
 
     Raises:
         ProjectNotFound: the project does not exist.

@@ -2,7 +2,7 @@
 
 Up to some thousands of vectors, all are compared. Beyond that, pgvector's IVFFlat index keeps them
 in lists of neighbours, and a search reads a share of the lists. It finds less per millisecond than
-HNSW, but a new vector is inserted at once, and observations come one by one. The vectors of chunks
+HNSW, but a new vector is inserted at once, and observations come singly. The vectors of chunks
 are the subject of `nearest.py`.
 """
 
@@ -15,10 +15,10 @@ from codebase_mcp.database.transaction import Transaction
 
 _SQL = load_queries("codebase_mcp.database", "vectors.sql")
 
-# Up to this many vectors are compared one by one, which takes about 0.3 µs each.
+# Up to this many vectors are all compared, which takes about 0.3 µs each.
 EXACT_VECTORS = 10_000
 
-# pgvector cannot index a halfvec with more dimensions; longer ones are always all compared.
+# pgvector cannot index a halfvec with more dimensions; longer vectors are always all compared.
 MAX_INDEXED_DIMENSION = 4_000
 
 # The share of the lists that a search reads.
@@ -36,15 +36,15 @@ def probes(vectors: int) -> int:
 
 
 async def wants_vector_index(tx: Transaction, dimension: int, vectors: int) -> bool:
-    """Whether the index is missing and worth having, or has too few lists by now."""
+    """Whether the index is worth having and missing, or has too few lists by now."""
     if vectors < EXACT_VECTORS or dimension > MAX_INDEXED_DIMENSION:
         return False
-    found = await tx.fetch_one(_SQL["vector_index_lists"], dimension=dimension)
-    return found is None or found[0] * 2 <= wanted_lists(vectors)
+    row = await tx.fetch_one(_SQL["vector_index_lists"], dimension=dimension)
+    return row is None or row[0] * 2 <= wanted_lists(vectors)
 
 
 async def maintain_vector_index(tx: Transaction, dimension: int, vectors: int) -> bool:
-    """Build the index where it is missing and worth having, or has too few lists by now.
+    """Build the index if it is worth having and missing, or has too few lists by now.
 
     Searches continue meanwhile; other writers of the table wait. Returns whether it was built.
     """

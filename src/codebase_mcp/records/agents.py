@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
 from uuid import UUID, uuid4
@@ -50,7 +50,7 @@ class Execution:
 class Agent:
     """An agent of a project.
 
-    ``session_active``: its session has not ended, or, where it has none, it did something lately.
+    ``session_active``: its session has not ended, or, without a session, it was lately active.
     """
 
     id: UUID
@@ -65,20 +65,20 @@ class Agent:
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing is to be expected of it now."""
+        """Whether its session has ended, or it was not active lately."""
         return not (self.session_active and self.lately_active)
 
     @property
     def success_rate(self) -> float | None:
-        """Of those executions whose outcome is known; None without any."""
-        known = self.successes + self.failures
-        return self.successes / known if known else None
+        """The share of successes among the executions with an outcome; None without any."""
+        finished = self.successes + self.failures
+        return self.successes / finished if finished else None
 
 
 async def open_agent(
     tx: Transaction, name: str, session_id: str | None, owner: str | None
 ) -> Agent:
-    """An agent of this name, made where it is new, in a session: that named, or its caller's.
+    """Create or find an agent, and bind it to the given session, or to its caller's open session.
 
     Raises:
         NotFound: there is no such session.
@@ -101,11 +101,7 @@ async def track_execution(
         id=uuid4(),
         name=name,
         open_session=await session_for(tx, None, owner),
-        tool_name=doing.tool_name,
-        success=doing.success,
-        duration_ms=doing.duration_ms,
-        summary=doing.summary,
-        error=doing.error,
+        **asdict(doing),
     )
     if row is None:
         raise _not_found(name)
@@ -125,7 +121,7 @@ async def find_agent(tx: Transaction, name: str) -> Agent:
 
 
 async def recent_executions(tx: Transaction, name: str) -> list[Execution]:
-    """What an agent did last, the latest first."""
+    """The last executions of an agent, the latest first."""
     rows: Sequence[Any] = await tx.fetch_all(_SQL["recent"], name=name, limit=RECENT_SHOWN)
     return [Execution(*row) for row in rows]
 

@@ -1,13 +1,13 @@
-"""Where is the code of an anchor after its repository changed? Pure: from texts and definitions.
+"""Finds the code of an anchor after its repository changed. Pure: from texts and definitions.
 
-An anchor keeps the hash of what was confirmed: git's hash of a file, or a hash of a definition's
-lines. What it stands on is compared with that hash alone, so a change that is undone is forgotten.
+An anchor stores the confirmed hash: git's hash of a file, or a hash of the lines of a definition.
+Its current code is compared with that hash alone, so after an undone change it is current again.
 """
 
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
@@ -29,7 +29,7 @@ _ALIKE = 0.5
 _COMPARED = 10
 _MOST_NEW_FILES = 1_000
 
-# How many places with the same text a reason lists.
+# How many files with the same text a reason lists.
 _NAMED = 3
 
 
@@ -45,10 +45,10 @@ class CodeReference:
 
 @dataclass(frozen=True, slots=True)
 class AnchorSpot:
-    """The current position of an anchor, and what is known of it.
+    """The current location and state of an anchor.
 
-    ``hash`` is of what was confirmed, None as long as the place was never found. ``blob_id`` is
-    the text in which it was last seen; ``is_missing`` says that it is not there now.
+    ``hash`` is the confirmed hash, None until the code was in the index. ``blob_id`` is the text
+    that contained the code last; ``is_missing`` says that the index does not contain it now.
     """
 
     repository_id: UUID | None
@@ -66,7 +66,7 @@ class AnchorSpot:
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """A file of the index, its text, and git's hash of that."""
+    """A file of the index; ``hash`` is git's hash of its text."""
 
     path: str
     blob_id: int
@@ -94,7 +94,7 @@ class Definition:
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """A definition as the index lists it: its name, and its lines."""
+    """The name and the lines of a definition."""
 
     name: str
     qualified: str
@@ -108,7 +108,7 @@ Span = tuple[int, int]
 def body_of(
     lines: Sequence[str], spans: Sequence[Span], change: Callable[[str], str] = str
 ) -> Body:
-    """The lines of one definition, all its overloads together.
+    """The body of a definition, all its overloads together.
 
     White space at the end of lines and the indentation of the first line do not count, so moving a
     function into a class changes nothing. ``change`` is applied to the text before it is hashed.
@@ -125,7 +125,7 @@ def _unindented(lines: Sequence[str]) -> str:
 
 
 def missing(spot: AnchorSpot, reason: str) -> AnchorSpot:
-    """The anchor without its code; the confirmed hash is kept, as the code may come back."""
+    """The anchor without its code; it keeps the confirmed hash, as the code may come back."""
     return replace(
         spot,
         start_line=None,
@@ -137,38 +137,42 @@ def missing(spot: AnchorSpot, reason: str) -> AnchorSpot:
 
 
 def follow_file(
-    spot: AnchorSpot, here: Content | None, copy: Content | None, move: Content | None
+    spot: AnchorSpot, current: Content | None, copy: Content | None, move: Content | None
 ) -> AnchorSpot:
     """The anchor of a whole file after its repository changed.
 
-    ``here`` is the file of its path, ``copy`` another with the confirmed text, and ``move`` what
-    its file became: the same text as last seen, or a similar one.
+    ``current`` is the file at its path, ``copy`` a file with the confirmed text, and ``move`` the
+    file that its file became: with the last seen text, or with a similar text.
     """
-    if here is not None:
-        return _on_file(spot, here, "the file changed")
-    if copy is not None:
-        return _on_file(spot, copy, None)
-    if move is not None:
-        return _on_file(spot, move, "the file was moved and changed")
+    for content, reason in (
+        (current, "the file changed"),
+        (copy, None),
+        (move, "the file was moved and changed"),
+    ):
+        if content is not None:
+            return _at(spot, content.path, content.blob_id, content.hash, reason)
     return missing(spot, "the file is gone")
 
 
-def _on_file(spot: AnchorSpot, content: Content, otherwise: str | None) -> AnchorSpot:
-    is_same = content.hash == spot.hash
+def _at(
+    spot: AnchorSpot, path: str, blob_id: int, found_hash: bytes, reason: str | None
+) -> AnchorSpot:
+    """The anchor at another location; ``reason`` applies if the hash is not the confirmed hash."""
+    is_same = found_hash == spot.hash
     return replace(
         spot,
-        file=content.path,
-        blob_id=content.blob_id,
+        file=path,
+        blob_id=blob_id,
         is_missing=False,
         state="current" if is_same else "needs_review",
-        reason=None if is_same else otherwise,
-        moved_from=spot.moved_from if content.path == spot.file else spot.file,
+        reason=None if is_same else reason,
+        moved_from=spot.moved_from if path == spot.file else spot.file,
     )
 
 
 def follow_symbol(
     spot: AnchorSpot,
-    here: Definition | None,
+    current: Definition | None,
     *,
     elsewhere: Sequence[Definition] = (),
     renamed: Definition | None = None,
@@ -177,140 +181,133 @@ def follow_symbol(
 ) -> AnchorSpot:
     """The anchor of a definition after its repository changed.
 
-    ``here`` is the definition of its name in its file, ``elsewhere`` are others of the same last
-    name, ``renamed`` is the same body under a new name. ``moved_to`` is what its file became, and
-    ``written`` are the files that the run brought in or changed.
+    ``current`` is the definition of its name in its file, ``elsewhere`` are definitions with the
+    same last name, ``renamed`` has the same body under a new name. ``moved_to`` is the new path of
+    its file, and ``written`` are the files that the run added or changed.
     """
-    if here is not None:
-        return on_symbol(spot, here, f"{spot.symbol} changed")
+    if current is not None:
+        return _on_symbol(spot, current, f"{spot.symbol} changed")
     same = _likeliest(
-        [other for other in elsewhere if other.body.hash == spot.hash],
-        lambda other: (
-            other.path == moved_to,
-            other.path == spot.file,
-            other.qualified == spot.symbol,
-            other.path in written,
+        [each for each in elsewhere if each.body.hash == spot.hash],
+        lambda each: (
+            each.path == moved_to,
+            each.path == spot.file,
+            each.qualified == spot.symbol,
+            each.path in written,
         ),
     )
     if len(same) == 1:
-        return on_symbol(spot, same[0], None)
+        return _on_symbol(spot, same[0], None)
     if renamed is not None:
-        # What was confirmed is this body, under whichever name it has.
-        return on_symbol(replace(spot, hash=renamed.body.hash), renamed, None)
+        # the hash depends on the name of the definition
+        return _on_symbol(replace(spot, hash=renamed.body.hash), renamed, None)
     if same:
-        places = sorted({other.path for other in same})
-        named = ", ".join(places[:_NAMED]) + (", …" if len(places) > _NAMED else "")
-        return missing(spot, f"{spot.symbol} is gone; the same text is in {named}")
-    # A definition of its name that has been there all along is another one.
+        paths = sorted({each.path for each in same})
+        shown = ", ".join(paths[:_NAMED]) + (", …" if len(paths) > _NAMED else "")
+        return missing(spot, f"{spot.symbol} is gone; the same text is in {shown}")
+    # A definition of this name in a file that did not change is a different definition.
     changed = _likeliest(
         [
-            other
-            for other in elsewhere
-            if other.qualified == spot.symbol and (other.path in written or other.path == moved_to)
+            each
+            for each in elsewhere
+            if each.qualified == spot.symbol and (each.path in written or each.path == moved_to)
         ],
-        lambda other: (other.path == moved_to,),
+        lambda each: (each.path == moved_to,),
     )
     if len(changed) == 1:
-        return on_symbol(spot, changed[0], f"{spot.symbol} was moved and changed")
+        return _on_symbol(spot, changed[0], f"{spot.symbol} was moved and changed")
     return missing(spot, f"{spot.symbol} is gone")
 
 
 def _likeliest(
     definitions: Sequence[Definition], likeness: Callable[[Definition], tuple[bool, ...]]
 ) -> list[Definition]:
-    """Those of them that no other is likelier than."""
+    """The definitions with the greatest likeness."""
     graded = [(likeness(definition), definition) for definition in definitions]
     best = max((grade for grade, _ in graded), default=None)
     return [definition for grade, definition in graded if grade == best]
 
 
-def on_symbol(spot: AnchorSpot, definition: Definition, otherwise: str | None) -> AnchorSpot:
-    """The anchor on a definition; ``otherwise`` is the reason if it is not what was confirmed."""
-    is_same = definition.body.hash == spot.hash
+def _on_symbol(spot: AnchorSpot, definition: Definition, reason: str | None) -> AnchorSpot:
+    body = definition.body
     return replace(
-        spot,
-        file=definition.path,
+        _at(spot, definition.path, definition.blob_id, body.hash, reason),
         symbol=definition.qualified,
-        start_line=definition.body.start_line,
-        end_line=definition.body.end_line,
-        blob_id=definition.blob_id,
-        is_missing=False,
-        state="current" if is_same else "needs_review",
-        reason=None if is_same else otherwise,
-        moved_from=spot.moved_from if definition.path == spot.file else spot.file,
+        start_line=body.start_line,
+        end_line=body.end_line,
     )
 
 
 def find_renamed(
     spot: AnchorSpot, before: Sequence[Named], now: Sequence[Named], lines: Sequence[str]
 ) -> tuple[str, Body] | None:
-    """The one definition that is new in a file and, but for its name, what was confirmed."""
+    """The only new definition of a file whose body, except for its name, has the confirmed hash."""
     old = next((named for named in before if named.qualified == spot.symbol), None)
     if old is None:
         return None
     parent = old.qualified.removesuffix(old.name)
-    known = {named.qualified for named in before}
-    spans: dict[Named, list[Span]] = {}
+    existing = {named.qualified for named in before}
+    spans: defaultdict[str, list[Span]] = defaultdict(list)
     for named in now:
-        if named.qualified not in known and named.qualified == parent + named.name:
-            spans.setdefault(replace(named, start_line=0, end_line=0), []).append(
-                (named.start_line, named.end_line)
-            )
-    found = []
-    for named, places in spans.items():
-        if body_of(lines, places, _renaming(named.name, old.name)).hash == spot.hash:
-            found.append((named.qualified, body_of(lines, places)))
-    return found[0] if len(found) == 1 else None
+        if named.qualified not in existing and named.qualified == parent + named.name:
+            spans[named.name].append((named.start_line, named.end_line))
+    renamed = [
+        (parent + name, body_of(lines, of_name))
+        for name, of_name in spans.items()
+        if body_of(lines, of_name, _renaming(name, old.name)).hash == spot.hash
+    ]
+    return renamed[0] if len(renamed) == 1 else None
 
 
-def _renaming(name: str, other: str) -> Callable[[str], str]:
+def _renaming(name: str, new_name: str) -> Callable[[str], str]:
     word = re.compile(rf"(?<!\w){re.escape(name)}(?!\w)")
-    return lambda text: word.sub(lambda _: other, text)
+    return lambda text: word.sub(lambda _: new_name, text)
 
 
-def nearest(path: str, others: Iterable[Content], written: Collection[str]) -> Content | None:
-    """Of files of one text the likeliest to be a moved one: new, of like name, of like place."""
+def nearest(path: str, files: Iterable[Content], written: Collection[str]) -> Content | None:
+    """The file to which a file with the same text was most likely moved.
 
-    def likeness(other: Content) -> tuple[bool, int, int]:
-        steps, theirs = path.split("/"), other.path.split("/")
+    Files that the run wrote come first, then similar names, then similar folders.
+    """
+
+    def likeness(file: Content) -> tuple[bool, int, int]:
+        steps, theirs = path.split("/"), file.path.split("/")
         return (
-            other.path in written,
+            file.path in written,
             _common(reversed(steps), reversed(theirs)),
             _common(steps, theirs),
         )
 
-    candidates = sorted(others, key=lambda other: other.path)
-    return max(candidates, key=likeness, default=None)
+    return max(sorted(files, key=lambda file: file.path), key=likeness, default=None)
 
 
-def _common(some: Iterable[str], others: Iterable[str]) -> int:
-    pairs = zip(some, others, strict=False)
+def _common(left: Iterable[str], right: Iterable[str]) -> int:
+    pairs = zip(left, right, strict=False)
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
 
 
 def likely_moves(
     path: str, names: Collection[str], new_files: Mapping[str, Collection[str]]
 ) -> list[str]:
-    """The new files that one which is gone may have become, likeliest first.
+    """The new files that a deleted file may have become, the likeliest first.
 
-    ``names`` are those of its definitions, ``new_files`` maps paths to those of theirs. A file of
-    another extension is another file, and so is one that shares neither name nor definitions.
+    ``names`` are the names of its definitions; ``new_files`` are the names by path. Candidates have
+    the same extension, and the same file name or common definitions.
     """
     file_name = path.rsplit("/", 1)[-1]
-    extension = _extension(file_name)
-    same_kind = {
-        other: other.rsplit("/", 1)[-1] == file_name
-        for other in new_files
-        if _extension(other) == extension
-    }
-    is_much = len(same_kind) > _MOST_NEW_FILES
-    wanted = set(names)
+    same_kind = [new for new in new_files if _extension(new) == _extension(path)]
+    ignores_names = len(same_kind) > _MOST_NEW_FILES
+    distinct = set(names)
     scored = [
-        (not has_name, 0 if is_much else -len(wanted.intersection(new_files[other])), other)
-        for other, has_name in same_kind.items()
+        (
+            new.rsplit("/", 1)[-1] != file_name,
+            0 if ignores_names else -len(distinct.intersection(new_files[new])),
+            new,
+        )
+        for new in same_kind
     ]
     likely = sorted(score for score in scored if not score[0] or score[1])
-    return [other for _, _, other in likely[:_COMPARED]]
+    return [new for _, _, new in likely[:_COMPARED]]
 
 
 def _extension(path: str) -> str:
@@ -318,14 +315,13 @@ def _extension(path: str) -> str:
     return extension.lower() if dot else ""
 
 
-def most_alike(text: str, others: Mapping[str, str]) -> str | None:
-    """The name of the other text that holds most of this one's lines, if that is half of it."""
+def most_alike(text: str, candidates: Mapping[str, str]) -> str | None:
+    """The name of the text that shares most lines with a text, if they are half of both."""
     lines = _line_counts(text)
     best, best_share = None, 0.0
-    for name, other in others.items():
-        theirs = _line_counts(other)
-        whole = max(_chars(lines), _chars(theirs), 1)
-        share = _chars(lines & theirs) / whole
+    for name, candidate in candidates.items():
+        theirs = _line_counts(candidate)
+        share = _chars(lines & theirs) / max(_chars(lines), _chars(theirs), 1)
         if share >= _ALIKE and share > best_share:
             best, best_share = name, share
     return best

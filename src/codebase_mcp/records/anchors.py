@@ -1,30 +1,50 @@
 """Anchors of records: the code that a record is about, and whether it has changed.
 
-Anchors are set here, by the places that a client names; `following` keeps them true afterwards.
+A client names a file, a symbol or a commit. `set_anchors` resolves the names with the index: a
+symbol by its qualified name, or the last parts of it, in the given file or anywhere in the project.
+`following` updates the anchors after index runs.
 """
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Literal
 from uuid import UUID, uuid4
 
+from codebase_mcp.chunking.lines import split_lines
 from codebase_mcp.database.connection import Transaction
 from codebase_mcp.database.queries import load_queries
 from codebase_mcp.errors import InvalidInput
-from codebase_mcp.records.anchoring import MAX_ANCHORS, AnchorSpot, AnchorState, CodeReference
-from codebase_mcp.records.places import Choice, Several, resolve
+from codebase_mcp.model import WORKTREE
+from codebase_mcp.records.anchoring import (
+    MAX_ANCHORS,
+    AnchorSpot,
+    AnchorState,
+    Body,
+    CodeReference,
+    Span,
+    body_of,
+    missing,
+)
+from codebase_mcp.text.tokens import fold
 
 __all__ = [
     "MAX_ANCHORS",
+    "Ambiguous",
     "Anchor",
     "AnchorState",
     "CodeReference",
     "RecordKind",
     "anchors_of",
+    "last_parts",
+    "load_bodies",
+    "resolve",
     "set_anchors",
+    "spot_columns",
 ]
 
 _SQL = load_queries("codebase_mcp.records", "anchors.sql")
@@ -34,12 +54,23 @@ RecordKind = Literal["task", "observation", "entity", "work_item"]
 # How many candidates for an ambiguous name are listed.
 _LISTED = 10
 
+# How many definitions of a name are loaded: enough to say that it is not unique.
+_MOST_DEFINITIONS = 50
+
+# How many texts are loaded at once: some may have a megabyte.
+_BATCH = 50
+
+# Longer qualified names do not occur in practice.
+_MOST_PARTS = 20
+
+_SEPARATOR = re.compile(r"::|->|[.:#\\]")
+
 
 @dataclass(frozen=True, slots=True)
 class Anchor:
-    """A place that a record is about, as it is now. Lines are 1-based and inclusive.
+    """The current location of the code that a record is about. Lines are 1-based and inclusive.
 
-    ``reason`` says why it needs review; ``moved_from`` is the file in which it was before.
+    ``reason`` says why it needs review; ``moved_from`` is its previous file.
     """
 
     repository_id: UUID | None
@@ -53,17 +84,43 @@ class Anchor:
     moved_from: str | None
 
 
-async def set_anchors(
-    tx: Transaction, kind: RecordKind, record_id: UUID, places: Sequence[CodeReference]
-) -> None:
-    """Set the anchors of a record to these places, as they are now.
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A file or a definition that a reference could mean.
 
-    A place that is not in the index is kept as it was named, until a run brings it in.
+    A file has a ``hash``. A definition has a ``symbol`` and a ``line``; ``is_part`` says that its
+    name only ends with the given name.
+    """
+
+    repository_id: UUID
+    file: str
+    blob_id: int
+    hash: bytes | None
+    symbol: str | None = None
+    line: int | None = None
+    is_prose: bool = False
+    is_part: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Ambiguous:
+    """A reference that could mean several candidates, and the field that would tell them apart."""
+
+    field: Literal["repository_id", "symbol"]
+    candidates: tuple[Candidate, ...]
+
+
+async def set_anchors(
+    tx: Transaction, kind: RecordKind, record_id: UUID, references: Sequence[CodeReference]
+) -> None:
+    """Replace the anchors of a record by these references, resolved with the index.
+
+    A reference to code outside the index is stored as it is; a later index run may resolve it.
 
     Raises:
-        InvalidInput: a name could mean several places, or an absolute path is in no repository.
+        InvalidInput: a reference is ambiguous, or an absolute path is in no repository.
     """
-    if not places:
+    if not references:
         await tx.execute(_SQL["delete_anchors"], record_id=record_id)
         return
     _, _, rows = await tx.fetch_many(
@@ -74,97 +131,38 @@ async def set_anchors(
         ]
     )
     roots: dict[UUID, str] = dict(rows)
-    relative = [_relative(n, place, roots) for n, place in enumerate(places)]
-    found = await resolve(tx, relative)
-    spots = [
-        _unique(n, place, spot, roots)
-        for n, (place, spot) in enumerate(zip(places, found, strict=True))
-    ]
+    relative = [_relative(n, reference, roots) for n, reference in enumerate(references)]
+    spots = []
+    for n, spot in enumerate(await resolve(tx, relative)):
+        if isinstance(spot, Ambiguous):
+            raise _ambiguous(n, references[n], spot, roots)
+        spots.append(spot)
+    columns = {
+        "kind": kind,
+        "record_id": record_id,
+        "ids": [uuid4() for _ in spots],
+        "commits": [reference.commit for reference in references],
+        **spot_columns(spots),
+    }
     await tx.fetch_many(
-        [
-            (_SQL["delete_anchors"], {"record_id": record_id}),
-            (_SQL["insert_anchors"], _columns(kind, record_id, places, spots)),
-        ]
+        [(_SQL["delete_anchors"], {"record_id": record_id}), (_SQL["insert_anchors"], columns)]
     )
 
 
 async def anchors_of(
     tx: Transaction, record_ids: Sequence[UUID]
 ) -> defaultdict[UUID, tuple[Anchor, ...]]:
-    """The anchors of some records, in the order in which they were given; () for one without."""
-    found: defaultdict[UUID, tuple[Anchor, ...]] = defaultdict(tuple)
+    """The anchors of records, in the order in which they were set; () for a record without any."""
+    anchors: defaultdict[UUID, tuple[Anchor, ...]] = defaultdict(tuple)
     if record_ids:
         for record_id, *row in await tx.fetch_all(_SQL["anchors_of"], ids=list(record_ids)):
-            found[record_id] += (Anchor(*row),)
-    return found
+            anchors[record_id] += (Anchor(*row),)
+    return anchors
 
 
-def _relative(position: int, place: CodeReference, roots: Mapping[UUID, str]) -> CodeReference:
-    """An absolute path as one relative to the innermost indexed repository around it."""
-    if place.file is None or not place.file.startswith("/"):
-        return place
-    around = [
-        (len(root), repository_id)
-        for repository_id, root in roots.items()
-        if place.file.startswith(root.rstrip("/") + "/")
-        and place.repository_id in (None, repository_id)
-    ]
-    if not around:
-        raise InvalidInput.of(
-            f"anchors.{position}.file",
-            place.file,
-            f"File is in no indexed repository: {place.file}",
-            rule="relative to the repository's root",
-            hint="Pass the path relative to the repository's root, or index the repository first.",
-        )
-    _, repository_id = max(around)
-    path = place.file[len(roots[repository_id].rstrip("/")) + 1 :]
-    return replace(place, file=path, repository_id=repository_id)
-
-
-def _unique(
-    position: int, place: CodeReference, found: AnchorSpot | Several, roots: Mapping[UUID, str]
-) -> AnchorSpot:
-    if isinstance(found, AnchorSpot):
-        return found
-    listed = found.choices[:_LISTED]
-    more = ", and more" if len(found.choices) > _LISTED else ""
-    if found.field == "repository_id":
-        name = place.file or place.symbol
-        message = f"{name} is in several repositories"
-        rule = "repository_id of one of them"
-        named = [f"{choice.repository_id} ({roots.get(choice.repository_id)})" for choice in listed]
-    else:
-        message = f"{place.symbol} is defined in several places"
-        rule = "a name that means one definition"
-        named = [f"{choice.symbol} in {choice.file}:{choice.line}" for choice in listed]
-    hint = f"Name one of: {', '.join(named)}{more}."
-    value = place.symbol if found.field == "symbol" else None
-    error = InvalidInput.of(
-        f"anchors.{position}.{found.field}", value, message, rule=rule, hint=hint
-    )
-    error.details["places"] = [_as_details(choice) for choice in listed]
-    raise error
-
-
-def _as_details(choice: Choice) -> dict[str, object]:
-    details = {
-        "repository_id": str(choice.repository_id),
-        "file": choice.file,
-        "symbol": choice.symbol,
-        "start_line": choice.line,
-    }
-    return {name: value for name, value in details.items() if value is not None}
-
-
-def _columns(
-    kind: RecordKind, record_id: UUID, places: Sequence[CodeReference], spots: Sequence[AnchorSpot]
-) -> dict[str, object]:
+def spot_columns(spots: Collection[AnchorSpot]) -> dict[str, object]:
+    """The arrays from which SQL inserts or updates anchors."""
     return {
-        "kind": kind,
-        "record_id": record_id,
-        "ids": [uuid4() for _ in spots],
-        "commits": [place.commit for place in places],
         "repositories": [spot.repository_id for spot in spots],
         "files": [spot.file for spot in spots],
         "symbols": [spot.symbol for spot in spots],
@@ -175,4 +173,212 @@ def _columns(
         "missing": [spot.is_missing for spot in spots],
         "states": [spot.state for spot in spots],
         "reasons": [spot.reason for spot in spots],
+        "moved": [spot.moved_from for spot in spots],
     }
+
+
+def _relative(n: int, reference: CodeReference, roots: Mapping[UUID, str]) -> CodeReference:
+    """Make an absolute path relative to the innermost indexed repository around it."""
+    if reference.file is None or not reference.file.startswith("/"):
+        return reference
+    around = [
+        (len(root), repository_id)
+        for repository_id, root in roots.items()
+        if reference.file.startswith(root.rstrip("/") + "/")
+        and reference.repository_id in (None, repository_id)
+    ]
+    if not around:
+        raise InvalidInput.of(
+            f"anchors.{n}.file",
+            reference.file,
+            f"File is in no indexed repository: {reference.file}",
+            rule="relative to the repository's root",
+            hint="Pass the path relative to the repository's root, or index the repository first.",
+        )
+    _, repository_id = max(around)
+    path = reference.file[len(roots[repository_id].rstrip("/")) + 1 :]
+    return replace(reference, file=path, repository_id=repository_id)
+
+
+def _ambiguous(
+    n: int, reference: CodeReference, ambiguous: Ambiguous, roots: Mapping[UUID, str]
+) -> InvalidInput:
+    listed = ambiguous.candidates[:_LISTED]
+    more = ", and more" if len(ambiguous.candidates) > _LISTED else ""
+    if ambiguous.field == "repository_id":
+        value = None
+        message = f"{reference.file or reference.symbol} is in several repositories"
+        rule = "repository_id of one of them"
+        names = [f"{each.repository_id} ({roots.get(each.repository_id)})" for each in listed]
+    else:
+        value = reference.symbol
+        message = f"{reference.symbol} is defined in several places"
+        rule = "a name that means one definition"
+        names = [f"{each.symbol} in {each.file}:{each.line}" for each in listed]
+    hint = f"Name one of: {', '.join(names)}{more}."
+    error = InvalidInput.of(f"anchors.{n}.{ambiguous.field}", value, message, rule=rule, hint=hint)
+    error.details["places"] = [_as_details(candidate) for candidate in listed]
+    return error
+
+
+def _as_details(candidate: Candidate) -> dict[str, object]:
+    details = {
+        "repository_id": str(candidate.repository_id),
+        "file": candidate.file,
+        "symbol": candidate.symbol,
+        "start_line": candidate.line,
+    }
+    return {name: value for name, value in details.items() if value is not None}
+
+
+async def resolve(
+    tx: Transaction, references: Sequence[CodeReference]
+) -> list[AnchorSpot | Ambiguous]:
+    """The current location of each reference; code outside the index is missing."""
+    with_file = [(n, each) for n, each in enumerate(references) if each.file is not None]
+    names = [
+        (n, each, spelling, fold(part))
+        for n, each in enumerate(references)
+        if each.symbol is not None
+        for spelling in _spellings(each.symbol)
+        for part in last_parts(spelling)
+        if part
+    ]
+    file_rows, definition_rows = await tx.fetch_many(
+        [
+            (
+                _SQL["files_named"],
+                {
+                    "view": WORKTREE,
+                    "positions": [n for n, _ in with_file],
+                    "paths": [each.file for _, each in with_file],
+                    "repositories": [each.repository_id for _, each in with_file],
+                },
+            ),
+            (
+                _SQL["definitions_named"],
+                {
+                    "view": WORKTREE,
+                    "limit": _MOST_DEFINITIONS,
+                    "positions": [n for n, _, _, _ in names],
+                    "names": [spelling for _, _, spelling, _ in names],
+                    "folded": [folded for _, _, _, folded in names],
+                    "paths": [each.file for _, each, _, _ in names],
+                    "repositories": [each.repository_id for _, each, _, _ in names],
+                },
+            ),
+        ]
+    )
+    files: defaultdict[int, list[Candidate]] = defaultdict(list)
+    definitions: defaultdict[int, list[Candidate]] = defaultdict(list)
+    for rows, candidates in ((file_rows, files), (definition_rows, definitions)):
+        for n, *row in rows:
+            candidates[n].append(Candidate(*row))
+    chosen = [_choose(each, files[n], definitions[n]) for n, each in enumerate(references)]
+    return await _with_bodies(tx, chosen)
+
+
+def _choose(
+    reference: CodeReference, files: Sequence[Candidate], definitions: Sequence[Candidate]
+) -> AnchorSpot | Ambiguous:
+    """The location of a reference, without the lines of a symbol."""
+    spot = AnchorSpot(reference.repository_id, reference.file, reference.symbol)
+    if reference.file is None and reference.symbol is None:
+        return spot
+    if reference.file is not None and not files:
+        return missing(spot, "file is not in the index")
+    if reference.symbol is not None and definitions:
+        return _choose_definition(spot, definitions)
+    if len(files) > 1:
+        return Ambiguous("repository_id", tuple(files))
+    for file in files:
+        spot = replace(spot, repository_id=file.repository_id, blob_id=file.blob_id)
+        if reference.symbol is None:
+            return replace(spot, hash=file.hash)
+    return missing(spot, "symbol is not in the index")
+
+
+def _choose_definition(
+    spot: AnchorSpot, definitions: Sequence[Candidate]
+) -> AnchorSpot | Ambiguous:
+    best = min((each.is_prose, each.is_part) for each in definitions)
+    # Overloads and other definitions of the same name in a file share an anchor.
+    distinct = {
+        (each.repository_id, each.file, each.symbol): each
+        for each in reversed(definitions)
+        if (each.is_prose, each.is_part) == best
+    }
+    candidates = tuple(reversed(distinct.values()))
+    if len(candidates) > 1:
+        is_same_path = len({(each.file, each.symbol) for each in candidates}) == 1
+        return Ambiguous("repository_id" if is_same_path else "symbol", candidates)
+    [definition] = candidates
+    return replace(
+        spot,
+        repository_id=definition.repository_id,
+        file=definition.file,
+        symbol=definition.symbol,
+        blob_id=definition.blob_id,
+    )
+
+
+async def _with_bodies(
+    tx: Transaction, chosen: Sequence[AnchorSpot | Ambiguous]
+) -> list[AnchorSpot | Ambiguous]:
+    """Add the lines and hashes of the symbols that have a definition."""
+    definitions = {
+        n: (spot.blob_id, spot.symbol)
+        for n, spot in enumerate(chosen)
+        if isinstance(spot, AnchorSpot) and not spot.is_missing and spot.blob_id and spot.symbol
+    }
+    bodies = await load_bodies(tx, set(definitions.values()))
+    resolved = list(chosen)
+    for n, definition in definitions.items():
+        spot, body = chosen[n], bodies.get(definition)
+        assert isinstance(spot, AnchorSpot)
+        if body is None:  # an index run removed it meanwhile
+            resolved[n] = missing(spot, "symbol is not in the index")
+        else:
+            start, end = body.start_line, body.end_line
+            resolved[n] = replace(spot, start_line=start, end_line=end, hash=body.hash)
+    return resolved
+
+
+async def load_bodies(
+    tx: Transaction, definitions: Collection[tuple[int, str]]
+) -> dict[tuple[int, str], Body]:
+    """The bodies of definitions, by the id of their text and their qualified name."""
+    names: defaultdict[int, list[str]] = defaultdict(list)
+    for blob_id, qualified in definitions:
+        names[blob_id].append(qualified)
+    bodies: dict[tuple[int, str], Body] = {}
+    rest = iter(sorted(names))
+    while batch := list(islice(rest, _BATCH)):
+        pairs = [(blob_id, name) for blob_id in batch for name in names[blob_id]]
+        texts, rows = await tx.fetch_many(
+            [
+                (_SQL["texts"], {"blobs": batch}),
+                (_SQL["spans"], {"blobs": [b for b, _ in pairs], "names": [n for _, n in pairs]}),
+            ]
+        )
+        spans: defaultdict[tuple[int, str], list[Span]] = defaultdict(list)
+        for blob_id, qualified, first, last in rows:
+            spans[blob_id, qualified].append((first, last))
+        lines = {blob_id: split_lines(text) for blob_id, text in texts}
+        for key in spans:
+            if key[0] in lines:
+                bodies[key] = body_of(lines[key[0]], spans[key])
+    return bodies
+
+
+def last_parts(name: str) -> list[str]:
+    """A dotted name without its first parts, the whole name first: a.b.c, b.c, c."""
+    parts = name.split(".")
+    first = max(len(parts) - _MOST_PARTS, 0)
+    return [name, *(".".join(parts[i:]) for i in range(max(first, 1), len(parts)))]
+
+
+def _spellings(symbol: str) -> list[str]:
+    """A name as written, and as the index joins names: Session::close() is Session.close."""
+    dotted = ".".join(part for part in _SEPARATOR.split(symbol.removesuffix("()")) if part)
+    return [symbol] if dotted in ("", symbol) else [symbol, dotted]

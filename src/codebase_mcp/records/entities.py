@@ -1,7 +1,7 @@
 """Entities: records of user-defined types.
 
-Storing an entity locks its type's row shared, changing the schema locks it exclusively: so
-no entity is ever held against a schema that is not the current one at that moment.
+Storing an entity takes a shared lock on its type, changing the schema an exclusive lock: so every
+entity is validated against the schema that is current at that moment.
 """
 
 from __future__ import annotations
@@ -19,35 +19,22 @@ from codebase_mcp.database.transaction import Row
 from codebase_mcp.errors import Conflict, InvalidInput, NotFound
 from codebase_mcp.records.anchors import Anchor, CodeReference, anchors_of, set_anchors
 from codebase_mcp.records.entity_types import (
+    MAX_DATA_DEPTH,
     EntityType,
-    SchemaUpdate,
     find_type,
     folded,
-    register_entity_type,
     require_data_size,
-    require_filter_size,
     require_fit,
-    schema_problems,
     share_type_of,
-    update_entity_type_schema,
 )
 from codebase_mcp.records.page import Cursor, Page, Paging
-
-__all__ = [
-    "Entity",
-    "EntityType",
-    "SchemaUpdate",
-    "create_entity",
-    "delete_entity",
-    "folded",
-    "query_entities",
-    "register_entity_type",
-    "schema_problems",
-    "update_entity",
-    "update_entity_type_schema",
-]
+from codebase_mcp.records.schemas import require_size
 
 _SQL = load_queries("codebase_mcp.records", "entities.sql")
+
+MAX_FILTER_BYTES = 16 * 1024
+MAX_FILTER_ITEMS = 100
+"""Of all lists together: PostgreSQL compares each with each item of the data, uninterruptibly."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +55,7 @@ class Entity:
 
     @classmethod
     def from_row(cls, row: Row) -> Entity:
-        """From the columns that are shown, the last of which says whether it has anchors."""
+        """From a row whose last column says whether the entity has anchors."""
         identity, entity_type, name, text, tags, *rest = row[:-1]
         return cls(identity, entity_type, name, json.loads(text), tuple(tags), *rest)
 
@@ -80,13 +67,13 @@ async def create_entity(
     data: Mapping[str, Any],
     *,
     tags: Sequence[str] = (),
-    places: Sequence[CodeReference] = (),
+    anchors: Sequence[CodeReference] = (),
 ) -> Entity:
     """Store a new entity.
 
     Raises:
         NotFound: there is no such type.
-        InvalidInput: the data does not match its schema; or one of the places cannot be an anchor.
+        InvalidInput: the data does not match its schema, or an anchor cannot be resolved.
         Conflict: an entity of this type has the name.
     """
     require_data_size(data)
@@ -100,7 +87,7 @@ async def create_entity(
         "tags": list(tags),
         "schema_version": kind.version,
     }
-    entity = await _written(tx, "create_entity", params, places or None)
+    entity = await _written(tx, "create_entity", params, anchors or None)
     if entity is None:
         raise await _name_taken(tx, kind, name)
     return entity
@@ -115,7 +102,7 @@ async def query_entities(
     tags: Sequence[str] | None = None,
     include_deleted: bool = False,
 ) -> Page[Entity]:
-    """A page of the entities of a type whose data contains the filter and that have all the tags.
+    """A page of the entities of a type that contain the filter and have all the tags.
 
     The newest change comes first.
 
@@ -123,7 +110,8 @@ async def query_entities(
         NotFound: there is no such type.
         InvalidInput: the filter is too large.
     """
-    require_filter_size(filter)
+    limit = MAX_FILTER_BYTES
+    require_size("filter", "Filter", filter, limit, MAX_DATA_DEPTH, max_items=MAX_FILTER_ITEMS)
     params = {
         **paging.parameters(),
         "folded": folded(entity_type),
@@ -132,8 +120,10 @@ async def query_entities(
         "tags": list(tags) if tags else None,
     }
     if filter or tags:
-        _, found = await tx.fetch_many([(_SQL["plan_for_values"], {}), (_SQL["matching"], params)])
-        total, rows = found[0][0], [row[1:] for row in found if row[1] is not None]
+        _, counted = await tx.fetch_many(
+            [(_SQL["plan_for_values"], {}), (_SQL["matching"], params)]
+        )
+        total, rows = counted[0][0], [row[1:] for row in counted if row[1] is not None]
     else:
         rows, [[total]] = await tx.fetch_many([(_SQL["newest"], params), (_SQL["count"], params)])
     if not total:
@@ -150,14 +140,14 @@ async def update_entity(
     version: int,
     *,
     tags: Sequence[str] | None = None,
-    places: Sequence[CodeReference] | None = None,
+    anchors: Sequence[CodeReference] | None = None,
 ) -> Entity:
-    """Replace an entity's data; tags and places only where they are given.
+    """Replace an entity's data, and its tags and anchors if given.
 
     Raises:
-        NotFound: there is no such entity, or it is deleted.
-        Conflict: it is not at this version.
-        InvalidInput: the data does not match the schema; or one of the places cannot be an anchor.
+        NotFound: the entity does not exist or is deleted.
+        Conflict: it has another version.
+        InvalidInput: the data does not match the schema, or an anchor cannot be resolved.
     """
     require_data_size(data)
     kind = await share_type_of(tx, entity_id)
@@ -171,7 +161,7 @@ async def update_entity(
         "tags": None if tags is None else list(tags),
         "schema_version": kind.version,
     }
-    entity = await _written(tx, "update_entity", params, places)
+    entity = await _written(tx, "update_entity", params, anchors)
     if entity is None:  # another caller changed it first
         await _require_version(tx, entity_id, version)
     assert entity is not None
@@ -179,11 +169,11 @@ async def update_entity(
 
 
 async def delete_entity(tx: Transaction, entity_id: UUID, *, confirmed: bool) -> Entity:
-    """Mark an entity as deleted; its name can be used again. No change if it is deleted already.
+    """Mark an entity as deleted; its name can be used again. Deleting it twice changes nothing.
 
     Raises:
         NotFound: there is no such entity.
-        InvalidInput: it was not confirmed.
+        InvalidInput: the caller did not confirm it.
     """
     if confirmed:
         await tx.execute(_SQL["delete_entity"], id=entity_id)
@@ -204,7 +194,7 @@ async def delete_entity(tx: Transaction, entity_id: UUID, *, confirmed: bool) ->
 
 
 async def _require_version(tx: Transaction, entity_id: UUID, expected: int) -> None:
-    """Refuse to change an entity that is missing, or has changed since the caller read it."""
+    """Refuse a change of an entity that is missing or has changed since the caller read it."""
     row = await tx.fetch_one(_SQL["version_of"], id=entity_id)
     if row is None:
         raise _not_found(entity_id)
@@ -226,14 +216,14 @@ async def _written(
     tx: Transaction,
     statement: Literal["create_entity", "update_entity"],
     params: Mapping[str, Any],
-    places: Sequence[CodeReference] | None,
+    anchors: Sequence[CodeReference] | None,
 ) -> Entity | None:
-    """An entity as a statement wrote it, with the places that are given; None if it wrote none."""
+    """The entity that a statement writes, with its new anchors if given; None if it wrote none."""
     written, shown = await tx.fetch_many([(_SQL[statement], params), (_SQL["entity"], params)])
     if not written:
         return None
-    if places is not None:
-        await set_anchors(tx, "entity", params["id"], places)
+    if anchors is not None:
+        await set_anchors(tx, "entity", params["id"], anchors)
         shown = await tx.fetch_all(_SQL["entity"], id=params["id"])
     return await _shown(tx, shown[0])
 

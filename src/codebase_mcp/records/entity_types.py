@@ -1,7 +1,7 @@
 """Entity types and their schemas.
 
-Versions of a schema are kept. An entity matches the one that its ``schema_version`` names: the one
-that was current when it was stored, or that it was checked against since.
+All versions of a schema are kept. An entity matches its ``schema_version``: the version that was
+current when the entity was stored, or that it was validated against later.
 """
 
 from __future__ import annotations
@@ -34,9 +34,6 @@ _SQL = load_queries("codebase_mcp.records", "entity_types.sql")
 
 MAX_DATA_BYTES = 256 * 1024
 MAX_DATA_DEPTH = 64
-MAX_FILTER_BYTES = 16 * 1024
-MAX_FILTER_ITEMS = 100
-"""Of all lists together: PostgreSQL compares each with each item of the data, uninterruptibly."""
 
 # How many type names, and how many invalid entities, an error lists.
 _NAMES_SHOWN = 20
@@ -48,7 +45,7 @@ _CHECKED_AT_ONCE = 200
 
 @dataclass(frozen=True, slots=True)
 class EntityType:
-    """A kind of entity with its current schema; ``schema_text`` is the schema as it was given."""
+    """A kind of entity with its current schema; ``schema_text`` is as the client sent it."""
 
     id: UUID
     name: str
@@ -86,7 +83,7 @@ def folded(type_name: str) -> str:
 
 
 def schema_problems(schema: Mapping[str, Any], data: Any) -> list[str]:
-    """Why data that comes from elsewhere cannot be an entity's; nothing if it can."""
+    """Why imported data is not valid for an entity of this schema; empty if it is valid."""
     try:
         accepted = stored_schema(json.dumps(schema))
         require_data_size(data)
@@ -102,7 +99,7 @@ async def register_entity_type(
 
     Raises:
         InvalidInput: the schema is invalid.
-        Conflict: there is a type of this name, in whatever case.
+        Conflict: there is a type of this name, ignoring case.
     """
     await asyncio.to_thread(accept_schema, schema)
     identity, text = uuid4(), json.dumps(schema, ensure_ascii=False)
@@ -138,12 +135,12 @@ async def update_entity_type_schema(
 
     Raises:
         NotFound: there is no such type.
-        InvalidInput: the schema is invalid; or it breaks existing data, and that
-            is not allowed; or existing entities are to be checked and do not match.
+        InvalidInput: the schema is invalid, is not backward compatible and must be, or does not
+            match an existing entity and must match all.
     """
     new = await asyncio.to_thread(accept_schema, schema, "new_schema")
     kind = await find_type(tx, type_name, "lock_type")
-    changes = await asyncio.to_thread(_changes, kind, new)
+    changes = await asyncio.to_thread(lambda: changes_between(kind.schema, new))
     if not allow_breaking:
         _require_compatible(kind, changes)
     checked = await _check_existing(tx, kind, new) if validate_existing else None
@@ -161,10 +158,10 @@ async def update_entity_type_schema(
 async def find_type(
     tx: Transaction, name: str, hold: Literal["share_type", "lock_type"] | None = None
 ) -> EntityType:
-    """A type by its name; as it is once it is held, until the end, where that is asked for.
+    """A type by its name; with ``hold`` it is locked until the transaction ends.
 
     Raises:
-        NotFound: there is no such type; it names some of those that are there.
+        NotFound: there is no such type; the error names existing types.
     """
     params = {"folded": folded(name)}
     holds: list[Statement] = [(_SQL[hold], params)] if hold else []
@@ -175,30 +172,15 @@ async def find_type(
 
 
 async def share_type_of(tx: Transaction, entity_id: UUID) -> EntityType | None:
-    """The type of an entity, as it is once no one can change it, until the end."""
+    """The type of an entity, locked against changes until the transaction ends."""
     params = {"id": entity_id}
     _, rows = await tx.fetch_many([(_SQL["share_type_of"], params), (_SQL["type_of"], params)])
     return EntityType(*rows[0]) if rows else None
 
 
-def require_data_size(data: Any, field: str = "data", label: str = "Entity data") -> None:
-    """Check that data is not too long, and not nested too deeply.
-
-    Raises:
-        InvalidInput: it is; the message names the limit.
-    """
-    require_size(field, label, data, MAX_DATA_BYTES, MAX_DATA_DEPTH)
-
-
-def require_filter_size(filter: Mapping[str, Any] | None) -> None:
-    """Check that a filter is not so large that comparing it takes long.
-
-    Raises:
-        InvalidInput: it is; the message names the limit.
-    """
-    require_size(
-        "filter", "Filter", filter, MAX_FILTER_BYTES, MAX_DATA_DEPTH, max_items=MAX_FILTER_ITEMS
-    )
+def require_data_size(data: Any) -> None:
+    """Refuse data that is too long, or nested too deeply."""
+    require_size("data", "Entity data", data, MAX_DATA_BYTES, MAX_DATA_DEPTH)
 
 
 async def require_fit(kind: EntityType, data: Mapping[str, Any]) -> None:
@@ -236,10 +218,6 @@ async def _type_not_found(tx: Transaction, type_name: str) -> NotFound:
     )
 
 
-def _changes(kind: EntityType, new: Schema) -> list[Change]:
-    return changes_between(kind.schema, new)
-
-
 def _require_compatible(kind: EntityType, changes: Sequence[Change]) -> None:
     breaking = [change for change in changes if change.breaking]
     if not breaking:
@@ -266,10 +244,10 @@ async def _check_existing(tx: Transaction, kind: EntityType, schema: Schema) -> 
     checked, misfits = 0, 0
     shown: list[dict[str, str]] = []
     async for batch in _batches(tx, kind.id):
-        found = await asyncio.to_thread(_misfits, schema, batch)
+        invalid = await asyncio.to_thread(_misfits, schema, batch)
         checked += len(batch)
-        misfits += len(found)
-        shown += found[: _MISFITS_SHOWN - len(shown)]
+        misfits += len(invalid)
+        shown += invalid[: _MISFITS_SHOWN - len(shown)]
     if misfits:
         error = InvalidInput.of(
             "new_schema",
@@ -303,9 +281,8 @@ async def _batches(tx: Transaction, type_id: UUID) -> AsyncIterator[list[Row]]:
 
 def _misfits(schema: Schema, rows: Sequence[Row]) -> list[dict[str, str]]:
     """The entities that do not match a schema, in the form of error details."""
-    found = []
-    for identity, _, name, text in rows:
-        if problems := schema.problems(json.loads(text)):
-            problem = f"{problems[0]}{and_more(problems)}"
-            found.append({"id": str(identity), "name": name, "problem": problem})
-    return found
+    return [
+        {"id": str(identity), "name": name, "problem": f"{problems[0]}{and_more(problems)}"}
+        for identity, _, name, text in rows
+        if (problems := schema.problems(json.loads(text)))
+    ]

@@ -1,7 +1,7 @@
 """Updates the anchors of records after the code has changed.
 
-Called after each index run. Anchors whose file has the same text as when they were last looked at
-are not touched, so a run that changed nothing of theirs costs one statement.
+Called after each index run. Anchors whose file has the same text as before are not loaded, so a run
+that changed none of their files costs one statement.
 """
 
 from __future__ import annotations
@@ -31,12 +31,18 @@ from codebase_mcp.records.anchoring import (
     most_alike,
     nearest,
 )
-from codebase_mcp.records.places import Several, last_parts, load_bodies, resolve
+from codebase_mcp.records.anchors import (
+    Ambiguous,
+    last_parts,
+    load_bodies,
+    resolve,
+    spot_columns,
+)
 from codebase_mcp.text.tokens import fold
 
 _SQL = load_queries("codebase_mcp.records", "following.sql")
 
-# Definitions of one name that are held against the one that is gone.
+# How many definitions of a name are compared with a deleted definition.
 _MOST_NAMESAKES = 50
 
 # How many deleted files are compared at a time, each with some texts of up to a megabyte.
@@ -45,16 +51,16 @@ _BATCH = 8
 
 @dataclass(frozen=True, slots=True)
 class Tracked:
-    """An anchor as it was last seen, and the file that is now at its path."""
+    """An anchor with its last location, and the file that is now at its path."""
 
     id: UUID
     spot: AnchorSpot
-    here: Content | None
+    file: Content | None
 
 
 @dataclass(frozen=True, slots=True)
 class _Tree:
-    """The repository as the run left it: what was new in it, what was written at all."""
+    """The repository after the run: the paths that it added, added or changed, failed to index."""
 
     snapshot_id: int
     added: frozenset[str]
@@ -72,8 +78,8 @@ async def refresh_anchors(
 ) -> int:
     """Update the anchors in a repository; returns how many have changed.
 
-    ``added`` and ``changed`` are the paths that the index run wrote. If it did nothing at all
-    (``is_changed``), what was missing is still missing and is not looked for.
+    ``added`` and ``changed`` are the paths that the index run wrote. If it changed nothing
+    (``is_changed`` is false), missing code is not looked for.
     """
     key = View(repository_id).parameters()
     _, snapshots, rows = await tx.fetch_many(
@@ -96,11 +102,11 @@ async def refresh_anchors(
     )
     tracked = [_tracked(row) for row in rows]
     new = [a for a in tracked if a.spot.hash is None or a.spot.repository_id is None]
-    known = [a for a in tracked if a.spot.hash is not None and a.spot.repository_id is not None]
-    spots = await _resolve_again(tx, new) | await _follow(tx, tree, known)
+    resolved = [a for a in tracked if a.spot.hash is not None and a.spot.repository_id is not None]
+    spots = await _resolve_again(tx, new) | await _follow(tx, tree, resolved)
     moved = {a.id: spots[a.id] for a in tracked if spots[a.id] != a.spot}
     if moved:
-        await _store(tx, moved)
+        await tx.execute(_SQL["update_anchors"], ids=list(moved), **spot_columns(moved.values()))
     return len(moved)
 
 
@@ -113,20 +119,20 @@ def _tracked(row: Row) -> Tracked:
 
 
 async def _resolve_again(tx: Transaction, anchors: Sequence[Tracked]) -> dict[UUID, AnchorSpot]:
-    """Anchors whose place was never found, or whose repository was not known."""
+    """Resolve anchors whose code or repository was not in the index yet."""
     if not anchors:
         return {}
-    places = [
+    references = [
         CodeReference(a.spot.file, a.spot.symbol, None, a.spot.repository_id) for a in anchors
     ]
-    found = await resolve(tx, places)
-    return {a.id: _found(a.spot, now) for a, now in zip(anchors, found, strict=True)}
+    spots = await resolve(tx, references)
+    return {a.id: _resolved(a.spot, now) for a, now in zip(anchors, spots, strict=True)}
 
 
-def _found(before: AnchorSpot, now: AnchorSpot | Several) -> AnchorSpot:
-    if isinstance(now, Several):
-        what = "symbol" if now.field == "symbol" else "file"
-        return missing(before, f"{what} is in several places: name one of them")
+def _resolved(before: AnchorSpot, now: AnchorSpot | Ambiguous) -> AnchorSpot:
+    if isinstance(now, Ambiguous):
+        subject = "symbol" if now.field == "symbol" else "file"
+        return missing(before, f"{subject} is in several places: name one of them")
     if before.hash is None:
         return now
     kept = replace(now, hash=before.hash, moved_from=before.moved_from)
@@ -138,13 +144,13 @@ def _found(before: AnchorSpot, now: AnchorSpot | Several) -> AnchorSpot:
 async def _follow(
     tx: Transaction, tree: _Tree, anchors: Sequence[Tracked]
 ) -> dict[UUID, AnchorSpot]:
-    """Anchors whose place was found before."""
+    """Follow anchors whose code was in the index before."""
     unread = {
         a.id: missing(a.spot, "the file could not be indexed")
         for a in anchors
-        if a.here is None and a.spot.file in tree.failed
+        if a.file is None and a.spot.file in tree.failed
     }
-    gone = [a for a in anchors if a.here is None and a.id not in unread]
+    gone = [a for a in anchors if a.file is None and a.id not in unread]
     copies, moves = await _find_moves(tx, tree, gone)
     spots = dict(unread)
     for anchor in anchors:
@@ -153,7 +159,7 @@ async def _follow(
             continue
         if spot.file is not None and spot.hash is not None:
             copy = nearest(spot.file, copies.get(spot.hash, ()), tree.added)
-            spots[anchor.id] = follow_file(spot, anchor.here, copy, moves.get(spot.file))
+            spots[anchor.id] = follow_file(spot, anchor.file, copy, moves.get(spot.file))
     symbols = [a for a in anchors if a.spot.symbol is not None and a.id not in unread]
     spots.update(await _follow_symbols(tx, tree, symbols, moves))
     return spots
@@ -162,7 +168,7 @@ async def _follow(
 async def _find_moves(
     tx: Transaction, tree: _Tree, gone: Sequence[Tracked]
 ) -> tuple[Mapping[bytes, Sequence[Content]], Mapping[str, Content]]:
-    """Files by the texts that were confirmed, and what each file that is gone became."""
+    """Files by their hashes, and the new file of each deleted file."""
     if not gone:
         return {}, {}
     blobs = {a.spot.blob_id for a in gone if a.spot.blob_id is not None}
@@ -197,7 +203,7 @@ async def _find_moves(
 
 
 async def _find_edited(tx: Transaction, tree: _Tree, gone: Mapping[str, int]) -> dict[str, Content]:
-    """Deleted files, by their last text, and the new file that each became."""
+    """The new file of each deleted file (a path and its last text), by similarity."""
     if not gone or not tree.added:
         return {}
     rows = await tx.fetch_all(
@@ -215,38 +221,38 @@ async def _find_edited(tx: Transaction, tree: _Tree, gone: Mapping[str, int]) ->
         path: likely_moves(path, names.get(blob_id, ()), new_names)
         for path, blob_id in sorted(gone.items())
     }
-    found: dict[str, Content] = {}
+    moves: dict[str, Content] = {}
     paths = [path for path, candidates in likely.items() if candidates]
     for first in range(0, len(paths), _BATCH):
         batch = paths[first : first + _BATCH]
         blobs = {gone[path] for path in batch}
-        blobs.update(new[other].blob_id for path in batch for other in likely[path])
+        blobs.update(new[candidate].blob_id for path in batch for candidate in likely[path])
         texts: dict[int, str] = dict(await tx.fetch_all(_SQL["texts"], blobs=list(blobs)))
         for path in batch:
-            others = {other: texts.get(new[other].blob_id, "") for other in likely[path]}
-            best = most_alike(texts.get(gone[path], ""), others)
+            candidates = {name: texts.get(new[name].blob_id, "") for name in likely[path]}
+            best = most_alike(texts.get(gone[path], ""), candidates)
             if best is not None:
-                found[path] = new[best]
-    return found
+                moves[path] = new[best]
+    return moves
 
 
 async def _follow_symbols(
     tx: Transaction, tree: _Tree, anchors: Sequence[Tracked], moves: Mapping[str, Content]
 ) -> dict[UUID, AnchorSpot]:
-    here = await _definitions(
+    definitions = await _definitions(
         tx,
         {
-            (a.here.path, a.here.blob_id, a.spot.symbol)
+            (a.file.path, a.file.blob_id, a.spot.symbol)
             for a in anchors
-            if a.here is not None and a.spot.symbol is not None
+            if a.file is not None and a.spot.symbol is not None
         },
     )
-    in_place = {(d.path, d.qualified): d for d in here}
+    unmoved = {(d.path, d.qualified): d for d in definitions}
     spots: dict[UUID, AnchorSpot] = {}
     lost = []
     for anchor in anchors:
         spot = anchor.spot
-        definition = in_place.get((spot.file or "", spot.symbol or ""))
+        definition = unmoved.get((spot.file or "", spot.symbol or ""))
         if definition is None:
             lost.append(anchor)
         else:
@@ -271,7 +277,7 @@ async def _follow_symbols(
 async def _find_namesakes(
     tx: Transaction, tree: _Tree, lost: Sequence[Tracked], moves: Mapping[str, Content]
 ) -> dict[str, list[Definition]]:
-    """Definitions that a symbol may have become: of its qualified name, or written by the run."""
+    """Definitions that a symbol may have become: with its qualified name, or in written files."""
     symbols = {a.spot.symbol for a in lost if a.spot.symbol is not None}
     named = [(symbol, part) for symbol in sorted(symbols) for part in last_parts(symbol) if part]
     rows = await tx.fetch_all(
@@ -283,21 +289,21 @@ async def _find_namesakes(
         folded=[fold(part) for _, part in named],
         written=sorted(tree.written.union(content.path for content in moves.values())),
     )
-    found = await _definitions(tx, {(path, blob, qualified) for _, path, blob, qualified in rows})
-    by_place = {(d.path, d.qualified): d for d in found}
+    keys = {(path, blob_id, qualified) for _, path, blob_id, qualified in rows}
+    loaded = {(d.path, d.qualified): d for d in await _definitions(tx, keys)}
     namesakes: defaultdict[str, list[Definition]] = defaultdict(list)
     for symbol, path, _, qualified in rows:
-        if (path, qualified) in by_place:
-            namesakes[symbol].append(by_place[path, qualified])
+        if (path, qualified) in loaded:
+            namesakes[symbol].append(loaded[path, qualified])
     return namesakes
 
 
 async def _find_renamed(tx: Transaction, lost: Sequence[Tracked]) -> dict[UUID, Definition]:
-    """Symbols that have a new name in their file, and are otherwise what was confirmed."""
-    edited = [a for a in lost if a.here is not None and a.spot.blob_id is not None]
+    """Symbols that have a new name in their file, and otherwise the confirmed body."""
+    edited = [a for a in lost if a.file is not None and a.spot.blob_id is not None]
     if not edited:
         return {}
-    now = [a.here.blob_id for a in edited if a.here is not None]
+    now = [a.file.blob_id for a in edited if a.file is not None]
     outlines, texts = await tx.fetch_many(
         [
             (_SQL["outlines"], {"blobs": [*now, *(a.spot.blob_id for a in edited)]}),
@@ -308,44 +314,23 @@ async def _find_renamed(tx: Transaction, lost: Sequence[Tracked]) -> dict[UUID, 
     for blob_id, *fields in outlines:
         named[blob_id].append(Named(*fields))
     lines = {blob_id: split_lines(text) for blob_id, text in texts}
-    found: dict[UUID, Definition] = {}
+    definitions: dict[UUID, Definition] = {}
     for anchor in edited:
-        here, spot = anchor.here, anchor.spot
-        if here is not None and here.blob_id in lines:
+        file, spot = anchor.file, anchor.spot
+        if file is not None and file.blob_id in lines:
             renamed = find_renamed(
-                spot, named[spot.blob_id], named[here.blob_id], lines[here.blob_id]
+                spot, named[spot.blob_id], named[file.blob_id], lines[file.blob_id]
             )
             if renamed is not None:
-                found[anchor.id] = Definition(here.path, here.blob_id, *renamed)
-    return found
+                definitions[anchor.id] = Definition(file.path, file.blob_id, *renamed)
+    return definitions
 
 
-async def _definitions(
-    tx: Transaction, wanted: Collection[tuple[str, int, str]]
-) -> list[Definition]:
-    """Definitions by path, text and qualified name, those that are there."""
-    bodies = await load_bodies(tx, {(blob_id, qualified) for _, blob_id, qualified in wanted})
+async def _definitions(tx: Transaction, keys: Collection[tuple[str, int, str]]) -> list[Definition]:
+    """The existing definitions of paths, texts and qualified names."""
+    bodies = await load_bodies(tx, {(blob_id, qualified) for _, blob_id, qualified in keys})
     return [
         Definition(path, blob_id, qualified, bodies[blob_id, qualified])
-        for path, blob_id, qualified in sorted(wanted)
+        for path, blob_id, qualified in sorted(keys)
         if (blob_id, qualified) in bodies
     ]
-
-
-async def _store(tx: Transaction, spots: Mapping[UUID, AnchorSpot]) -> None:
-    values = spots.values()
-    await tx.execute(
-        _SQL["update_anchors"],
-        ids=list(spots),
-        repositories=[spot.repository_id for spot in values],
-        files=[spot.file for spot in values],
-        symbols=[spot.symbol for spot in values],
-        starts=[spot.start_line for spot in values],
-        ends=[spot.end_line for spot in values],
-        hashes=[spot.hash for spot in values],
-        blobs=[spot.blob_id for spot in values],
-        missing=[spot.is_missing for spot in values],
-        states=[spot.state for spot in values],
-        reasons=[spot.reason for spot in values],
-        moved=[spot.moved_from for spot in values],
-    )

@@ -1,4 +1,4 @@
-"""Finds a record by a prefix of its id: people type eight digits, not thirty-two."""
+"""Finds a record by a prefix of its id: people type eight digits instead of thirty-two."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ async def whole_id(tx: Transaction, kind: Shown, beginning: str) -> UUID:
     """The id with this prefix.
 
     Raises:
-        InvalidInput: it is no beginning of an id, or several records' ids begin so.
-        NotFound: no record's id does.
+        InvalidInput: it is not a prefix of an id, or of several ids.
+        NotFound: it is not the prefix of an existing id.
     """
     digits = beginning.replace("-", "").lower()
     label = kind.replace("_", " ")
@@ -37,5 +37,5 @@ async def whole_id(tx: Transaction, kind: Shown, beginning: str) -> UUID:
     if len(rows) > 1:
         message = f"The ids of {len(rows)} or more {label}s begin with {beginning}"
         raise InvalidInput.of("id", beginning, message, rule="one record", hint="Give more digits.")
-    found: UUID = rows[0][0]
-    return found
+    identity: UUID = rows[0][0]
+    return identity

@@ -1,25 +1,27 @@
 """Stores observations: decisions, results and lessons.
 
-The same content is one observation. Words and meaning of each are kept beside it, made by one model
-(``model_of``); where another model made them they are made anew, some at a time (``outdated``,
-``renew``), and until then such an observation is found by its words alone.
+Equal contents are stored once. The terms and vectors of an observation are stored with the version
+of the model that made them (``model_of``). After a change of the model they are replaced in
+batches (``outdated``, ``renew``); until then an observation is found by its terms alone.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from hashlib import sha256
-from itertools import islice
+from itertools import chain, islice
 from typing import Any, get_args
 from uuid import UUID, uuid4
 
 from codebase_mcp.database.connection import Transaction
 from codebase_mcp.database.literals import dense_literal, sparse_literal
 from codebase_mcp.database.queries import load_queries
+from codebase_mcp.database.transaction import Row
 from codebase_mcp.database.vectors import maintain_vector_index, wants_vector_index
 from codebase_mcp.embedding.embedder import Vectors
 from codebase_mcp.embedding.models import Model
@@ -27,7 +29,6 @@ from codebase_mcp.errors import NotFound
 from codebase_mcp.index.prepare import bm25_weights, strongest
 from codebase_mcp.records.anchors import Anchor, anchors_of
 from codebase_mcp.records.page import Cursor, Page, Paging
-from codebase_mcp.records.recall import passages
 from codebase_mcp.records.vocabulary import ObservationType
 from codebase_mcp.text.counting import Lexicon, term_table
 from codebase_mcp.text.tokens import TOKENS_VERSION
@@ -41,6 +42,11 @@ MEMORY_VERSION = 1
 
 # The length, in terms, of a typical observation: a few sentences.
 AVERAGE_TERMS = 40.0
+
+# Sentences are joined to passages of about this length, so that no text has too many.
+PASSAGE_CHARS = 120
+MAX_PASSAGES = 32
+_SENTENCE_END = re.compile(r"(?<=[.;!?])\s+|(?<=[\u3002\uff01\uff1f])|\n+")
 
 # How many are re-embedded at once: tens of milliseconds with the built-in model. A service takes
 # longer, while the caller waits.
@@ -63,7 +69,7 @@ class Observation:
     relevance: float | None = None
 
     @classmethod
-    def from_row(cls, row: Sequence[Any]) -> Observation:
+    def from_row(cls, row: Row) -> Observation:
         """From the columns that every statement selects."""
         identity, content, kind, tags, *rest = row
         return cls(identity, content, kind, tuple(tags), *rest)
@@ -81,10 +87,10 @@ class ObservationText:
 class Prepared:
     """The terms, weights and vectors of a text, in PostgreSQL's text syntax.
 
-    The first vector is that of the whole with its tags, the others are those of its passages.
+    The first vector is that of the whole text with its tags; those of its passages follow.
     """
 
-    said: ObservationText
+    text: ObservationText
     model: str
     terms: str
     lex: str
@@ -100,44 +106,55 @@ class Upkeep:
 
 
 def model_of(model: Model) -> str:
-    """What observations are found by depends on this; others' vectors cannot be compared."""
+    """The version of terms and vectors; only vectors of the same version can be compared."""
     return f"{MEMORY_VERSION}.{TOKENS_VERSION}-{model.facts.fingerprint}"
 
 
-async def prepare(model: Model, said: Sequence[ObservationText]) -> list[Prepared]:
+def passages(content: str) -> list[str]:
+    """The passages of a text, some sentences each; none if the whole text is a single passage."""
+    length = max(PASSAGE_CHARS, len(content) // MAX_PASSAGES)
+    joined: list[str] = []
+    for sentence in filter(str.strip, _SENTENCE_END.split(content)):
+        if joined and len(joined[-1]) + len(sentence) < length:
+            joined[-1] = f"{joined[-1]} {sentence}"
+        else:
+            joined.append(sentence)
+    return joined if len(joined) > 1 else []
+
+
+async def prepare(model: Model, texts: Sequence[ObservationText]) -> list[Prepared]:
     """Count the words of some texts and embed them.
 
     Raises:
-        EmbeddingUnavailable: the embedder is away.
+        EmbeddingUnavailable: the embedder cannot be reached.
     """
-    texts = ["\n".join((one.content, *one.tags)) for one in said]
-    parts = [passages(one.content) for one in said]
-    flat = [passage for several in parts for passage in several]
     if not texts:
         return []
-    vectors = await model.embedder.embed_passages([*texts, *flat])
-    return await asyncio.to_thread(_prepared, model_of(model), said, parts, texts, vectors)
+    wholes = ["\n".join((text.content, *text.tags)) for text in texts]
+    parts = [passages(text.content) for text in texts]
+    vectors = await model.embedder.embed_passages([*wholes, *chain.from_iterable(parts)])
+    return await asyncio.to_thread(_prepared, model_of(model), texts, parts, wholes, vectors)
 
 
 def _prepared(
     model: str,
-    said: Sequence[ObservationText],
+    texts: Sequence[ObservationText],
     parts: Sequence[Sequence[str]],
-    texts: Sequence[str],
+    wholes: Sequence[str],
     vectors: Iterable[Vectors],
 ) -> list[Prepared]:
-    counts = term_table().count(Lexicon().bags(texts))
+    counts = term_table().count(Lexicon().bags(wholes))
     weights = bm25_weights(counts, AVERAGE_TERMS)
     literals = [dense_literal(vector) for vector in vectors]
-    wholes, of_parts = literals[: len(said)], iter(literals[len(said) :])
+    of_parts = iter(literals[len(texts) :])
     prepared = []
-    for row, one in enumerate(said):
+    for row, text in enumerate(texts):
         span = slice(counts.starts[row], counts.starts[row + 1])
         terms, of_terms = strongest(counts.items[span], weights[span])
         items = terms.tolist()
         lex = sparse_literal(dict(zip(items, of_terms.tolist(), strict=True)))
-        dense = (wholes[row], *islice(of_parts, len(parts[row])))
-        prepared.append(Prepared(one, model, f"{{{','.join(map(str, items))}}}", lex, dense))
+        dense = (literals[row], *islice(of_parts, len(parts[row])))
+        prepared.append(Prepared(text, model, f"{{{','.join(map(str, items))}}}", lex, dense))
     return prepared
 
 
@@ -149,14 +166,14 @@ async def store_observation(
     session_id: str | None,
 ) -> tuple[UUID, bool]:
     """Store a text; returns its id and whether it is new. An existing one gets the tags added."""
-    said, identity = prepared.said, uuid4()
+    text, identity = prepared.text, uuid4()
     row = await tx.fetch_one(
         _SQL["store"],
         id=identity,
-        content=said.content,
-        hash=_hash(said.content),
+        content=text.content,
+        hash=_hash(text.content),
         type=kind,
-        tags=list(said.tags),
+        tags=list(text.tags),
         session_id=session_id,
         model=prepared.model,
         terms=prepared.terms,
@@ -166,62 +183,63 @@ async def store_observation(
     )
     assert row is not None
     stored, tags = row
-    if stored != identity and said.tags:  # it is found by its tags too; the row stays locked
-        [with_all] = await prepare(model, [ObservationText(said.content, tuple(tags))])
-        await _write_anew(tx, {stored: with_all}, anyway=True)
+    if stored != identity and text.tags:  # tags are part of the vectors; the row stays locked
+        [with_all] = await prepare(model, [ObservationText(text.content, tuple(tags))])
+        await renew(tx, {stored: with_all}, anyway=True)
     return stored, stored == identity
 
 
 async def store_prepared(
     tx: Transaction, lines: Sequence[Mapping[str, Any]], model: Model
 ) -> set[str]:
-    """Store exported observations as they are, vectors made here; the ids of those that were new.
+    """Store exported observations with new vectors; returns the ids of the stored ones.
 
-    Left out is what is there already, by id or by content.
+    Skips observations whose id or content exists already.
     """
-    said = [ObservationText(line["content"], tuple(line["tags"])) for line in lines]
-    made = [
+    texts = [ObservationText(line["content"], tuple(line["tags"])) for line in lines]
+    rows = [
         {
             **line,
-            "hash": _hash(one.said.content).hex(),
-            "model": one.model,
-            "terms": one.terms,
-            "lex": one.lex,
-            "dense": one.dense,
+            "hash": _hash(prepared.text.content).hex(),
+            "model": prepared.model,
+            "terms": prepared.terms,
+            "lex": prepared.lex,
+            "dense": prepared.dense,
         }
-        for line, one in zip(lines, await prepare(model, said), strict=True)
+        for line, prepared in zip(lines, await prepare(model, texts), strict=True)
     ]
-    return {row[0] for row in await tx.fetch_all(_SQL["import"], lines=json.dumps(made))}
+    return {row[0] for row in await tx.fetch_all(_SQL["import"], lines=json.dumps(rows))}
 
 
 async def get_observations(
     tx: Transaction, ids: Sequence[UUID]
 ) -> tuple[list[Observation], list[UUID]]:
-    """Observations in the order asked, each once; and the ids that are unknown.
+    """Observations in the order of the ids, without duplicates; and the ids that do not exist.
 
     Raises:
-        NotFound: all of them are.
+        NotFound: none of the ids exists.
     """
-    wanted = list(dict.fromkeys(ids))
-    found = await load_observations(tx, wanted)
-    known = {observation.id for observation in found}
-    missing = [identity for identity in wanted if identity not in known]
-    if not found:
+    distinct = list(dict.fromkeys(ids))
+    observations = await load_observations(tx, distinct)
+    existing = {observation.id for observation in observations}
+    missing = [identity for identity in distinct if identity not in existing]
+    if not observations:
         raise _not_found({"ids": [str(identity) for identity in missing]})
-    return found, missing
+    return observations, missing
 
 
 async def load_observations(
     tx: Transaction, ids: Sequence[UUID], relevance: Mapping[UUID, float] | None = None
 ) -> list[Observation]:
-    """The existing ones of some observations, in this order."""
-    if not ids:
-        return []
-    rows = await tx.fetch_all(_SQL["get"], ids=list(ids))
-    by_id = {row[0]: Observation.from_row(row) for row in rows}
-    found = [by_id[identity] for identity in ids if identity in by_id]
-    scored = [replace(o, relevance=relevance[o.id]) for o in found] if relevance else found
-    return await _with_anchors(tx, scored)
+    """The observations with these ids, in this order; ids that do not exist are skipped."""
+    rows = await tx.fetch_all(_SQL["get"], ids=list(ids)) if ids else []
+    by_id = {observation.id: observation for observation in await _observations(tx, rows)}
+    scores = relevance or {}
+    return [
+        replace(by_id[identity], relevance=scores.get(identity))
+        for identity in ids
+        if identity in by_id
+    ]
 
 
 async def timeline(
@@ -237,7 +255,7 @@ async def timeline(
     )
     if not rows:
         raise _not_found({"anchor_id": str(anchor_id)})
-    return await _with_anchors(tx, [Observation.from_row(row) for row in rows])
+    return await _observations(tx, rows)
 
 
 async def newest(
@@ -251,7 +269,7 @@ async def newest(
     rows = await _planned(
         tx, "newest", session_id=session_id, tags=list(tags) if tags else None, limit=limit
     )
-    return await _with_anchors(tx, [Observation.from_row(row) for row in rows])
+    return await _observations(tx, rows)
 
 
 async def page_of_observations(
@@ -266,8 +284,8 @@ async def page_of_observations(
     _, rows, [[total]] = await tx.fetch_many(
         [(_SQL["prepare"], {}), (_SQL["page"], params), (_SQL["total"], params)]
     )
-    found = await _with_anchors(tx, [Observation.from_row(row) for row in rows])
-    return paging.page(found, total, lambda one: Cursor(one.created_at, one.id))
+    observations = await _observations(tx, rows)
+    return paging.page(observations, total, lambda last: Cursor(last.created_at, last.id))
 
 
 async def newest_of_each_type(
@@ -281,7 +299,7 @@ async def newest_of_each_type(
         tags=list(tags) if tags else None,
         limit=limit,
     )
-    return await _with_anchors(tx, [Observation.from_row(row) for row in rows])
+    return await _observations(tx, rows)
 
 
 async def look_after(tx: Transaction, model: Model) -> Upkeep:
@@ -289,8 +307,7 @@ async def look_after(tx: Transaction, model: Model) -> Upkeep:
     row = await tx.fetch_one(_SQL["upkeep"], model=model_of(model))
     assert row is not None
     mixed, vectors = row
-    wants = await wants_vector_index(tx, model.facts.dimension, vectors)
-    return Upkeep(mixed, wants)
+    return Upkeep(mixed, await wants_vector_index(tx, model.facts.dimension, vectors))
 
 
 async def outdated(tx: Transaction, model: Model) -> dict[UUID, ObservationText]:
@@ -298,11 +315,6 @@ async def outdated(tx: Transaction, model: Model) -> dict[UUID, ObservationText]
     most = RENEWED_BY_SERVICE if model.local is None else RENEWED_AT_ONCE
     rows = await tx.fetch_all(_SQL["outdated"], model=model_of(model), limit=most)
     return {identity: ObservationText(content, tuple(tags)) for identity, content, tags in rows}
-
-
-async def renew(tx: Transaction, prepared: Mapping[UUID, Prepared]) -> None:
-    """Re-embed outdated observations with this model."""
-    await _write_anew(tx, prepared, anyway=False)
 
 
 async def tend_index(tx: Transaction, model: Model) -> None:
@@ -313,37 +325,40 @@ async def tend_index(tx: Transaction, model: Model) -> None:
     await maintain_vector_index(tx, model.facts.dimension, row[1])
 
 
-async def _write_anew(tx: Transaction, prepared: Mapping[UUID, Prepared], *, anyway: bool) -> None:
-    if prepared:
-        made = list(prepared.values())
-        vectors = [
-            (identity, ordinal, dense)
-            for identity, one in prepared.items()
-            for ordinal, dense in enumerate(one.dense)
-        ]
-        owners, ordinals, dense = zip(*vectors, strict=True)
-        await tx.execute(
-            _SQL["renew"],
-            ids=list(prepared),
-            terms=[one.terms for one in made],
-            lex=[one.lex for one in made],
-            owners=list(owners),
-            ordinals=list(ordinals),
-            dense=list(dense),
-            model=made[0].model,
-            anyway=anyway,
-        )
+async def renew(
+    tx: Transaction, prepared: Mapping[UUID, Prepared], *, anyway: bool = False
+) -> None:
+    """Replace the terms and vectors of outdated observations, or of all given (``anyway``)."""
+    if not prepared:
+        return
+    vectors = [
+        (identity, ordinal, dense)
+        for identity, each in prepared.items()
+        for ordinal, dense in enumerate(each.dense)
+    ]
+    owners, ordinals, dense = zip(*vectors, strict=True)
+    await tx.execute(
+        _SQL["renew"],
+        ids=list(prepared),
+        terms=[each.terms for each in prepared.values()],
+        lex=[each.lex for each in prepared.values()],
+        owners=list(owners),
+        ordinals=list(ordinals),
+        dense=list(dense),
+        model=next(iter(prepared.values())).model,
+        anyway=anyway,
+    )
 
 
-async def _planned(tx: Transaction, name: str, **params: object) -> list[tuple[Any, ...]]:
+async def _planned(tx: Transaction, name: str, **params: object) -> list[Row]:
     """The rows of a statement with optional filters, planned for those that are given."""
     _, rows = await tx.fetch_many([(_SQL["prepare"], {}), (_SQL[name], params)])
     return rows
 
 
-async def _with_anchors(tx: Transaction, found: Sequence[Observation]) -> list[Observation]:
-    anchors = await anchors_of(tx, [observation.id for observation in found])
-    return [replace(one, anchors=anchors[one.id]) for one in found]
+async def _observations(tx: Transaction, rows: Sequence[Row]) -> list[Observation]:
+    anchors = await anchors_of(tx, [row[0] for row in rows])
+    return [replace(Observation.from_row(row), anchors=anchors[row[0]]) for row in rows]
 
 
 def _hash(content: str) -> bytes:

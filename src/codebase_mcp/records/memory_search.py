@@ -1,8 +1,8 @@
-"""Searches observations: two candidate lists from the database, and their evidence.
+"""Searches observations: two candidate lists from the database, and the scores of both.
 
-Words (BM25 over the observations that the rarest terms pick) and meaning (nearest vectors).
-MemoryFilters are part of every statement, never applied after a cut. What the evidence amounts to
-says ``search/relevance.py``.
+The lists come from words (BM25 over the observations with the rarest terms) and from meaning
+(nearest vectors). Every statement applies the filters itself. ``search/relevance.py`` combines the
+scores.
 """
 
 from __future__ import annotations
@@ -26,7 +26,6 @@ from codebase_mcp.records.memory import (
     newest,
     newest_of_each_type,
 )
-from codebase_mcp.records.recall import Candidate
 from codebase_mcp.search.query import Query, parse_query, without_courtesy
 from codebase_mcp.search.relevance import FUSED, Match, Weighing, nearness, rank
 from codebase_mcp.search.terms import RARE_CHUNKS, inverse_frequencies, rarest_terms
@@ -56,23 +55,15 @@ class MemoryFilters:
     type: str | None = None
     session_id: str | None = None
 
-    def parameters(self) -> dict[str, Any]:
-        """As the statements take them."""
-        return {
-            "tags": list(self.tags) or None,
-            "type": self.type,
-            "session_id": self.session_id,
-        }
-
 
 @dataclass(frozen=True, slots=True)
 class _Scope:
     """Statistics for choosing statements and for scoring.
 
-    ``compared`` is the number of observations that pass the filters, or a lower bound. ``few`` says
-    that all of them can be compared, ``mixed`` that some have vectors of another model. ``vectors``
-    is an estimate.
-    ``frequencies`` says in how many observations each term of the question occurs.
+    ``compared`` is the number of observations that pass the filters, or a lower bound. With ``few``
+    all of them can be compared; with ``mixed`` some have vectors of another model; ``narrow`` says
+    that there are filters. ``vectors`` is an estimate. ``frequencies`` are the numbers of
+    observations with each term of the question.
     """
 
     compared: int
@@ -94,31 +85,11 @@ class Question:
     scale: Scale
 
 
-@dataclass(frozen=True, slots=True)
-class _Search:
-    """A question among some observations."""
-
-    query: Query
-    vector: Vectors
-    model: str
-    scale: Scale
-    filters: MemoryFilters
-
-    def parameters(self) -> dict[str, Any]:
-        """As all statements take them."""
-        return {
-            "terms": [term.id for term in self.query.terms],
-            "vector": dense_literal(self.vector),
-            "model": self.model,
-            **self.filters.parameters(),
-        }
-
-
 async def ask(models: Models, text: str) -> Question:
-    """A question as the configured model understands it; to be asked before a transaction begins.
+    """Parse and embed a question; call it before a transaction begins, as embedding takes long.
 
     Raises:
-        EmbeddingUnavailable: the embedder is away.
+        EmbeddingUnavailable: the embedder cannot be reached.
     """
     model = await models.configured()
     question = without_courtesy(await as_sent(model.embedder, text))
@@ -128,20 +99,27 @@ async def ask(models: Models, text: str) -> Question:
 
 async def search_observations(
     tx: Transaction,
-    asked: Question,
+    question: Question,
     filters: MemoryFilters,
     *,
     limit: int,
     weighing: Weighing = FUSED,
 ) -> list[Observation]:
     """The observations relevant to a question, best first, with their relevance."""
-    query = asked.query
-    question = _Search(query, asked.vector, model_of(asked.model), asked.scale, filters)
-    scope = await _load_scope(tx, question)
-    idf = inverse_frequencies((term.id for term in query.terms), scope.frequencies)
-    matches = await _find_matches(tx, question, scope, idf)
-    recalled = rank(query, idf, matches, scope.compared, weighing)[:limit]
-    relevance = {one.id: one.relevance for one in recalled}
+    terms = [term.id for term in question.query.terms]
+    parameters = {
+        "terms": terms,
+        "vector": dense_literal(question.vector),
+        "model": model_of(question.model),
+        "tags": list(filters.tags) or None,
+        "type": filters.type,
+        "session_id": filters.session_id,
+    }
+    scope = await _load_scope(tx, parameters, narrow=filters != MemoryFilters())
+    idf = inverse_frequencies(terms, scope.frequencies)
+    matches = await _find_matches(tx, question, scope, parameters | {"query": sparse_literal(idf)})
+    ranked = rank(question.query, idf, matches, scope.compared, weighing)[:limit]
+    relevance = {match.id: match.relevance for match in ranked}
     return await load_observations(tx, list(relevance), relevance)
 
 
@@ -151,42 +129,21 @@ async def worth_injecting(
     question: Question | None,
     tags: tuple[str, ...],
     session_id: str | None,
-) -> list[Candidate]:
+) -> list[Observation]:
     """The candidates for a prompt: answers to the question, and the newest of a session.
 
-    Without a question the newest of each type.
+    Without a question the newest of each type. Answers come last: `pack` uses the last of several
+    equal observations, and only answers have a relevance.
     """
-    if question is None:
-        found = await newest_of_each_type(tx, CANDIDATES, tags)
-    else:
-        found = await search_observations(tx, question, MemoryFilters(tags), limit=CANDIDATES)
     own = (
         [] if session_id is None else await newest(tx, CANDIDATES, session_id=session_id, tags=tags)
     )
-    # What was found comes last, so that of an observation that is both its relevance counts.
-    return [_candidate(one, session_id) for one in [*own, *found]]
+    if question is None:
+        return [*own, *await newest_of_each_type(tx, CANDIDATES, tags)]
+    return [*own, *await search_observations(tx, question, MemoryFilters(tags), limit=CANDIDATES)]
 
 
-def _candidate(observation: Observation, session_id: str | None) -> Candidate:
-    changed = [
-        anchor.symbol or anchor.file or anchor.commit or ""
-        for anchor in observation.anchors
-        if anchor.state == "needs_review"
-    ]
-    return Candidate(
-        observation.id,
-        observation.content,
-        observation.type,
-        observation.tags,
-        observation.stored_at,
-        observation.relevance,
-        session_id is not None and observation.session_id == session_id,
-        tuple(changed),
-    )
-
-
-async def _load_scope(tx: Transaction, question: _Search) -> _Scope:
-    parameters, narrow = question.parameters(), question.filters != MemoryFilters()
+async def _load_scope(tx: Transaction, parameters: Mapping[str, Any], *, narrow: bool) -> _Scope:
     _, [facts], frequencies = await tx.fetch_many(
         [
             (_SQL["prepare"], {}),
@@ -211,9 +168,8 @@ async def _load_scope(tx: Transaction, question: _Search) -> _Scope:
 
 
 async def _find_matches(
-    tx: Transaction, question: _Search, scope: _Scope, idf: Mapping[int, float]
+    tx: Transaction, question: Question, scope: _Scope, parameters: Mapping[str, Any]
 ) -> list[Match[UUID]]:
-    parameters = {**question.parameters(), "query": sparse_literal(idf)}
     _, by_words, by_meaning = await tx.fetch_many(
         [
             (_SQL["probe"], {"probes": probes(scope.vectors)}),

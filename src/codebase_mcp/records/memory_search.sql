@@ -1,3 +1,9 @@
+-- fragment: passes
+-- Whether an observation passes the filters.
+(%(tags)s::text[] IS NULL OR tags @> %(tags)s::text[])
+AND (%(type)s::text IS NULL OR type = %(type)s)
+AND (%(session_id)s::text IS NULL OR session_id = %(session_id)s)
+
 -- name: facts
 -- The number of observations, counted up to a limit; the planner's estimates of the number of
 -- observations and of vectors; whether some have vectors of another model; and with filters, how
@@ -13,9 +19,7 @@ SELECT (SELECT count(*) FROM (SELECT FROM observation LIMIT %(most)s) AS counted
                FROM (
                    SELECT
                    FROM observation
-                   WHERE (%(tags)s::text[] IS NULL OR tags @> %(tags)s::text[])
-                     AND (%(type)s::text IS NULL OR type = %(type)s)
-                     AND (%(session_id)s::text IS NULL OR session_id = %(session_id)s)
+                   WHERE {passes}
                    LIMIT %(most)s
                ) AS passing
            )
@@ -34,9 +38,7 @@ FROM unnest(%(terms)s::integer[]) AS asked (term);
 SELECT id
 FROM observation
 WHERE terms && %(picking)s::integer[]
-  AND (%(tags)s::text[] IS NULL OR tags @> %(tags)s::text[])
-  AND (%(type)s::text IS NULL OR type = %(type)s)
-  AND (%(session_id)s::text IS NULL OR session_id = %(session_id)s)
+  AND {passes}
 ORDER BY lex <#> %(query)s::sparsevec
 LIMIT %(limit)s;
 
@@ -47,9 +49,7 @@ FROM (
     SELECT id, lex
     FROM observation
     WHERE terms @> %(picking)s::integer[]
-      AND (%(tags)s::text[] IS NULL OR tags @> %(tags)s::text[])
-      AND (%(type)s::text IS NULL OR type = %(type)s)
-      AND (%(session_id)s::text IS NULL OR session_id = %(session_id)s)
+      AND {passes}
     LIMIT %(bound)s
 ) AS bounded
 ORDER BY lex <#> %(query)s::sparsevec
@@ -68,9 +68,7 @@ SELECT o.id
 FROM observation AS o
 JOIN observation_vector AS v ON v.observation_id = o.id
 WHERE o.model = %(model)s
-  AND (%(tags)s::text[] IS NULL OR o.tags @> %(tags)s::text[])
-  AND (%(type)s::text IS NULL OR o.type = %(type)s)
-  AND (%(session_id)s::text IS NULL OR o.session_id = %(session_id)s)
+  AND {passes}
 ORDER BY v.dense <#> %(vector)s::halfvec
 LIMIT %(limit)s;
 
@@ -93,9 +91,7 @@ WHERE vector_dims(dense) = {dimension}
       FROM observation AS o
       WHERE o.id = v.observation_id
         AND o.model = %(model)s
-        AND (%(tags)s::text[] IS NULL OR o.tags @> %(tags)s::text[])
-        AND (%(type)s::text IS NULL OR o.type = %(type)s)
-        AND (%(session_id)s::text IS NULL OR o.session_id = %(session_id)s)
+        AND {passes}
   )
 ORDER BY v.dense::halfvec({dimension}) <#> %(vector)s::halfvec({dimension})
 LIMIT %(limit)s;

@@ -14,6 +14,7 @@ from codebase_mcp.search.hits import Hit
 _SQL = load_queries("codebase_mcp.records", "notes.sql")
 
 MAX_NOTES = 5
+MAX_NOTES_IN_FILE = 50
 _TITLE_CHARS = 100
 
 
@@ -37,39 +38,39 @@ class Note:
 
 
 async def notes_on(tx: Transaction, hits: Sequence[Hit]) -> list[tuple[Note, ...]]:
-    """For each hit the records about its lines or its file: those that need no review, newest."""
+    """The newest records about the lines or the file of each hit; none that needs review."""
+    spans = [(hit.repository_id, hit.file_path, hit.start_line, hit.end_line) for hit in hits]
     notes: list[list[Note]] = [[] for _ in hits]
-    if hits:
-        rows = await tx.fetch_all(
-            _SQL["notes_on"],
-            limit=MAX_NOTES,
-            repositories=[hit.repository_id for hit in hits],
-            files=[hit.file_path for hit in hits],
-            starts=[hit.start_line for hit in hits],
-            ends=[hit.end_line for hit in hits],
-        )
-        for position, kind, identity, title, *rest in rows:
-            notes[position].append(Note(kind, identity, short_title(title), *rest))
+    for position, note in await _notes(tx, spans, MAX_NOTES):
+        notes[position].append(note)
     return [tuple(of_hit) for of_hit in notes]
 
 
-async def notes_in_file(
-    tx: Transaction, repository_id: UUID, path: str, *, limit: int = 50
-) -> list[Note]:
+async def notes_in_file(tx: Transaction, repository_id: UUID, path: str) -> list[Note]:
     """The records about a file or any of its lines."""
+    span = (repository_id, path, 1, 2**31 - 1)
+    return [note for _, note in await _notes(tx, [span], MAX_NOTES_IN_FILE)]
+
+
+async def _notes(
+    tx: Transaction, spans: Sequence[tuple[UUID, str, int, int]], limit: int
+) -> list[tuple[int, Note]]:
+    if not spans:
+        return []
+    repositories, files, starts, ends = map(list, zip(*spans, strict=True))
     rows = await tx.fetch_all(
         _SQL["notes_on"],
         limit=limit,
-        repositories=[repository_id],
-        files=[path],
-        starts=[1],
-        ends=[2**31 - 1],
+        repositories=repositories,
+        files=files,
+        starts=starts,
+        ends=ends,
     )
-    return [Note(kind, id_, short_title(title), *rest) for _, kind, id_, title, *rest in rows]
+    return [(n, Note(kind, id_, short_title(title), *rest)) for n, kind, id_, title, *rest in rows]
 
 
 def short_title(text: str) -> str:
-    """The beginning of a text on one line, cut after a word."""
+    """The beginning of a text as a single line, cut after a word."""
     line = " ".join(text.split())
     if len(line) <= _TITLE_CHARS:
         return line

@@ -1,7 +1,7 @@
-"""Which part of a long list is asked for, and what comes after it?
+"""Which page of a long list does a client request, and which page is next?
 
-Lists are ordered by a time and an id, newest first. ``offset`` counts rows, so rows that are added
-meanwhile shift what follows; a cursor names the last row that was seen, so they do not.
+Lists are ordered by a time and an id, newest first. New rows shift the pages of an ``offset``. They
+do not shift the pages of a cursor, which names the last row of the previous page.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ class Cursor:
     id: UUID
 
     def encoded(self) -> str:
-        """As clients see it: opaque."""
+        """The opaque text for clients."""
         text = f"{self.at.isoformat()} {self.id.hex}"
         return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
 
     @classmethod
     def decoded(cls, text: str) -> Cursor:
-        """What `encoded` made.
+        """The cursor of a text that `encoded` returned.
 
         Raises:
             InvalidInput: the cursor is invalid.
@@ -59,7 +59,7 @@ class Cursor:
 
 @dataclass(frozen=True, slots=True)
 class Paging:
-    """How many rows, after how many others or after which row."""
+    """A request for a page: ``limit`` rows after ``offset`` rows, or after the row of a cursor."""
 
     limit: int
     offset: int = 0
@@ -67,7 +67,7 @@ class Paging:
 
     @classmethod
     def asked(cls, limit: int, offset: int, cursor: str | None) -> Paging:
-        """As a client asks for it.
+        """The request of a client.
 
         Raises:
             InvalidInput: the cursor is invalid.
@@ -75,9 +75,9 @@ class Paging:
         return cls(limit, offset, None if cursor is None else Cursor.decoded(cursor))
 
     def parameters(self) -> dict[str, object]:
-        """For a statement that says ``(at, id) < (%(after_at)s::timestamptz, %(after_id)s::uuid)``.
+        """For a statement with ``(at, id) < (%(after_at)s::timestamptz, %(after_id)s::uuid)``.
 
-        One row more than the limit is asked for, to see whether the list goes on.
+        The limit is one more than requested, to see whether there is a next page.
         """
         return {
             "limit": self.limit + 1,
@@ -87,17 +87,17 @@ class Paging:
         }
 
     def page(
-        self, found: Sequence[Item], total: int, place: Callable[[Item], Cursor]
+        self, rows: Sequence[Item], total: int, cursor_of: Callable[[Item], Cursor]
     ) -> Page[Item]:
-        """A page of what such a statement found; ``place`` says where an item stands."""
-        items = list(found[: self.limit])
-        goes_on = len(found) > self.limit
-        return Page(items, total, place(items[-1]).encoded() if goes_on and items else None)
+        """The page from the result of such a statement."""
+        items = list(rows[: self.limit])
+        has_next = len(rows) > self.limit and items
+        return Page(items, total, cursor_of(items[-1]).encoded() if has_next else None)
 
 
 @dataclass(frozen=True, slots=True)
 class Page(Generic[Item]):
-    """Some items, how many there are in all, and where the next page begins, if there is one."""
+    """The items of a page, the length of the list, and the cursor of the next page, if any."""
 
     items: list[Item]
     total: int

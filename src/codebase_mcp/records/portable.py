@@ -1,7 +1,7 @@
 """The file format of exported records: one JSON object per line, of one of these kinds.
 
-The first line is the header. Every other line stands for itself; lines that name others (a work
-item its parent, an entity its type, an execution its agent) may come in any order.
+The first line is the header. The order of the records is free, also if a record refers to another
+(a work item to its parent, an entity to its type, an execution to its agent).
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ Commit = Annotated[str, Field(pattern="^[a-f0-9]{40}$")]
 
 
 class Line(BaseModel):
-    """The base of all kinds: no unknown fields, no type coercion."""
+    """The base of all kinds: without unknown fields and type coercion."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -177,7 +177,7 @@ class WorkItemLine(Line):
 
 
 class AnchorLine(Line):
-    """A place in the code; ``repository`` is its root directory, ``hash`` in hex."""
+    """An anchor; ``repository`` is its root directory, ``hash`` is hexadecimal."""
 
     kind: Literal["anchor"]
     id: UUID
@@ -197,14 +197,14 @@ class AnchorLine(Line):
     created_at: AwareDatetime
 
     def is_of(self, other: Line) -> bool:
-        """Ignores the place, as index runs update it when the code moves."""
-        return isinstance(other, AnchorLine) and self._named() == other._named()
+        """Ignores the location, as index runs update it when the code moves."""
+        same = {"id", "record_kind", "record_id", "ordinal", "commit", "created_at"}
+        return isinstance(other, AnchorLine) and self.model_dump(include=same) == other.model_dump(
+            include=same
+        )
 
-    def _named(self) -> tuple[object, ...]:
-        return self.id, self.record_kind, self.record_id, self.ordinal, self.commit, self.created_at
 
-
-# In the order in which they can be stored: what is named comes before what names it.
+# In the order of storing: a record after those that it refers to.
 LINES: Mapping[str, type[Line]] = {
     "session": SessionLine,
     "agent": AgentLine,
@@ -220,10 +220,10 @@ ALL_LINES: Mapping[str, type[Line]] = {"header": HeaderLine, **LINES}
 
 
 def read_line(text: str) -> Line:
-    """The record of one line.
+    """Parse a line.
 
     Raises:
-        InvalidInput: naming the field and its rule.
+        InvalidInput: the line is invalid; names the field and its rule.
     """
     if len(text) > MAX_LINE_CHARS:
         raise _bad("line", "longer than any record", f"at most {MAX_LINE_CHARS} characters")

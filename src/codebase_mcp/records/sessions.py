@@ -1,7 +1,7 @@
-"""Work sessions, and what was done in them.
+"""Work sessions and their activity.
 
-A session has a name of the caller's choosing. What a caller stores without naming one belongs to
-the session that it has open.
+The caller chooses the name of a session. Records that a caller stores without a session belong to
+its open session.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ AGENTS_SHOWN = 50
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """A session; ``directory`` is the working directory of its caller, if known."""
+    """A session; ``directory`` is the working directory of its caller, or None."""
 
     id: str
     started_at: datetime
@@ -38,7 +38,7 @@ class Session:
 
 @dataclass(frozen=True, slots=True)
 class TouchedTask:
-    """A task as it is now, and when the session last changed it."""
+    """A task with its current status, and the time when the session last changed it."""
 
     id: UUID
     title: str
@@ -48,7 +48,7 @@ class TouchedTask:
 
 @dataclass(frozen=True, slots=True)
 class AgentActivity:
-    """What an agent did in a session."""
+    """The activity of an agent in a session."""
 
     agent_id: UUID
     agent_name: str
@@ -60,7 +60,7 @@ class AgentActivity:
 async def start_session(
     tx: Transaction, session_id: str, owner: str | None, directory: Path | None, head: Head
 ) -> Session:
-    """Start a session, or continue the one with this name, ended or not."""
+    """Start a session, or continue the existing session with this name, even if it has ended."""
     row = await tx.fetch_one(
         _SQL["start"],
         id=session_id,
@@ -74,7 +74,7 @@ async def start_session(
 
 
 async def end_session(tx: Transaction, session_id: str, head: Head) -> Session:
-    """End a session; one that has ended stays as it ended.
+    """End a session; an ended session does not change.
 
     Raises:
         NotFound: there is no such session.
@@ -109,15 +109,15 @@ class ListedSession:
 
 
 async def newest_sessions(tx: Transaction, limit: int) -> list[ListedSession]:
-    """The sessions that began last, the newest first."""
+    """The newest sessions, by their start, newest first."""
     return [ListedSession(*row) for row in await tx.fetch_all(_SQL["newest"], limit=limit)]
 
 
 async def session_for(tx: Transaction, session_id: str | None, owner: str | None) -> str | None:
-    """The session that something belongs to: the one named, else the one its caller has open.
+    """The given session, or else the open session of the caller.
 
     Raises:
-        NotFound: the one named does not exist.
+        NotFound: the given session does not exist.
     """
     if session_id is not None:
         return (await find_session(tx, session_id)).id
@@ -130,7 +130,7 @@ async def session_for(tx: Transaction, session_id: str | None, owner: str | None
 async def activity_in(
     tx: Transaction, session_id: str
 ) -> tuple[list[TouchedTask], list[AgentActivity]]:
-    """The tasks that a session touched, and what agents did in it."""
+    """The tasks that a session created or changed, and the activity of agents in it."""
     tasks, agents = await tx.fetch_many(
         [
             (_SQL["touched_tasks"], {"id": session_id, "limit": TASKS_SHOWN}),

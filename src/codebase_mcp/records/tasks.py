@@ -7,10 +7,10 @@ at the same time follow each other.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Literal, LiteralString, TypedDict
+from typing import Any, Literal, TypedDict
 from uuid import UUID, uuid4
 
 from codebase_mcp.database.connection import Transaction
@@ -24,19 +24,9 @@ from codebase_mcp.records.vocabulary import TaskStatus
 _SQL = load_queries("codebase_mcp.records", "tasks.sql")
 
 
-def _showing(found: LiteralString) -> LiteralString:
-    """A statement that shows the tasks which another one finds."""
-    return "WITH found AS (\n" + found + "\n)\n" + _SQL["shown"]
-
-
-_ONE = _showing(_SQL["one_task"])
-_NEWEST = _showing(_SQL["newest_tasks"])
-_NEWEST_OF_BRANCH = _showing(_SQL["newest_tasks_of_branch"])
-
-
 @dataclass(frozen=True, slots=True)
 class TaskEvent:
-    """A change of a task's status, branch or commit; the first one is its creation."""
+    """A change of a task's status, branch or commit; the first is its creation."""
 
     at: datetime
     field: Literal["status", "branch", "commit"]
@@ -66,29 +56,22 @@ class Task:
 
     @classmethod
     def from_row(cls, row: Row) -> Task:
-        """From the columns that are shown, the last of which says whether it has anchors."""
-        *fields, references, branches, commits, _ = row
-        task = cls(*fields)
-        return replace(
-            task,
-            planning_references=tuple(references),
-            branches=tuple(branches),
-            commits=tuple(commits),
-        )
+        """From a row whose last column says whether the task has anchors."""
+        return cls(*row[:7], *map(tuple, row[7:-1]))
 
     @property
     def branch(self) -> str | None:
-        """The last one that was linked."""
+        """The last branch that was linked."""
         return self.branches[-1] if self.branches else None
 
     @property
     def commit(self) -> str | None:
-        """The last one that was linked."""
+        """The last commit that was linked."""
         return self.commits[-1] if self.commits else None
 
 
 class TaskChanges(TypedDict, total=False):
-    """The fields of an update; None clears an optional field, and unlinks all of a kind."""
+    """The fields of an update; None clears a field, or unlinks all branches or commits."""
 
     title: str
     description: str | None
@@ -107,44 +90,24 @@ async def create_task(
     description: str | None = None,
     notes: str | None = None,
     planning_references: Sequence[str] = (),
-    places: Sequence[CodeReference] = (),
+    anchors: Sequence[CodeReference] = (),
     owner: str | None = None,
 ) -> Task:
     """Store a new task; it belongs to the session that its owner has open, if any.
 
     Raises:
-        InvalidInput: one of the places cannot be an anchor.
+        InvalidInput: an anchor cannot be resolved.
     """
-    identity = uuid4()
-    status: TaskStatus = "need to be done"
-    row = await tx.fetch_one(
-        _SQL["create_task"],
-        id=identity,
-        title=title,
-        description=description,
-        notes=notes,
-        status=status,
-        planning_references=list(planning_references),
-        owner=owner,
-    )
-    assert row is not None
-    [now] = row
-    task = Task(
-        identity,
-        title,
-        description,
-        notes,
-        status,
-        created_at=now,
-        updated_at=now,
-        planning_references=tuple(planning_references),
-        history=(TaskEvent(now, "status", None, status),),
-    )
-    if places:
-        await set_anchors(tx, "task", identity, places)
-        anchors = await anchors_of(tx, [identity])
-        task = replace(task, anchors=anchors[identity])
-    return task
+    params = {
+        "id": uuid4(),
+        "title": title,
+        "description": description,
+        "notes": notes,
+        "status": "need to be done",
+        "planning_references": list(planning_references),
+        "owner": owner,
+    }
+    return await _written(tx, ["create_task"], params, anchors or None)
 
 
 async def get_task(tx: Transaction, task_id: UUID) -> Task:
@@ -153,9 +116,7 @@ async def get_task(tx: Transaction, task_id: UUID) -> Task:
     Raises:
         NotFound: there is no task with this id.
     """
-    params = {"id": task_id}
-    found, history = await tx.fetch_many([(_ONE, params), (_SQL["history"], params)])
-    return await _whole(tx, _only(found, task_id), history)
+    return await _written(tx, [], {"id": task_id}, None)
 
 
 async def list_tasks(
@@ -165,12 +126,12 @@ async def list_tasks(
     status: TaskStatus | None = None,
     branch: str | None = None,
 ) -> Page[Task]:
-    """A page of the tasks of a status, and of branches whose names begin so; newest first."""
+    """A page of the tasks with a status and with a branch of this prefix, newest first."""
     params = {**paging.parameters(), "status": status, "branch": branch}
     _, rows, [[total]] = await tx.fetch_many(
         [
             (_SQL["plan_for_values"], {}),
-            (_NEWEST if branch is None else _NEWEST_OF_BRANCH, params),
+            (_SQL["newest_tasks" if branch is None else "newest_tasks_of_branch"], params),
             (_SQL["count_tasks" if branch is None else "count_tasks_of_branch"], params),
         ]
     )
@@ -182,11 +143,11 @@ async def list_tasks(
 async def update_task(
     tx: Transaction, task_id: UUID, changes: TaskChanges, *, owner: str | None = None
 ) -> Task:
-    """Change what is given of a task; it was touched in the session that its owner has open.
+    """Change the given fields of a task, in the session that its owner has open, if any.
 
     Raises:
         NotFound: there is no task with this id.
-        InvalidInput: one of the places cannot be an anchor.
+        InvalidInput: an anchor cannot be resolved.
     """
     params = {
         "id": task_id,
@@ -200,36 +161,28 @@ async def update_task(
         "planning_references": list(changes.get("planning_references") or ()),
         "owner": owner,
     }
-    _, _, found, history = await tx.fetch_many(
-        [
-            (_SQL["lock_task"], params),
-            (_SQL["update_task"], params),
-            (_ONE, params),
-            (_SQL["history"], params),
-        ]
+    anchors = (changes["anchors"] or ()) if "anchors" in changes else None
+    return await _written(tx, ["lock_task", "update_task"], params, anchors)
+
+
+async def _written(
+    tx: Transaction,
+    statements: Sequence[str],
+    params: Mapping[str, Any],
+    anchors: Sequence[CodeReference] | None,
+) -> Task:
+    """A task with its history, as these statements leave it, with its new anchors if given."""
+    *_, rows, events = await tx.fetch_many(
+        [(_SQL[name], params) for name in (*statements, "task", "history")]
     )
-    row = _only(found, task_id)
-    if "anchors" in changes:
-        places = changes["anchors"] or ()
-        await set_anchors(tx, "task", task_id, places)
-        row = (*row[:-1], bool(places))
-    return await _whole(tx, row, history)
-
-
-def _only(found: Sequence[Row], task_id: UUID) -> Row:
-    if not found:
+    if not rows:
         raise NotFound(
             "Task not found",
             hint="Take task_id from list_tasks; a task is known in its own project only.",
-            details={"task_id": str(task_id)},
+            details={"task_id": str(params["id"])},
         )
-    return found[0]
-
-
-async def _whole(tx: Transaction, row: Row, history: Sequence[Row]) -> Task:
-    """A task with its history, and with its anchors where it has any."""
-    task = replace(Task.from_row(row), history=tuple(TaskEvent(*event) for event in history))
-    if not row[-1]:
-        return task
-    anchors = await anchors_of(tx, [task.id])
-    return replace(task, anchors=anchors[task.id])
+    task = replace(Task.from_row(rows[0]), history=tuple(TaskEvent(*event) for event in events))
+    if anchors is not None:
+        await set_anchors(tx, "task", task.id, anchors)
+    has_anchors = rows[0][-1] if anchors is None else bool(anchors)
+    return replace(task, anchors=(await anchors_of(tx, [task.id] if has_anchors else []))[task.id])

@@ -1,8 +1,37 @@
--- name: one_task
+-- fragment: shown
+-- The columns of the tasks that a statement has selected as ``selected``.
+SELECT id, title, description, notes, status, created_at, updated_at, planning_references,
+       ARRAY(
+           SELECT link.value
+           FROM task_link AS link
+           WHERE link.task_id = selected.id AND link.kind = 'branch'
+           ORDER BY link.linked_at, link.value) AS branches,
+       ARRAY(
+           SELECT link.value
+           FROM task_link AS link
+           WHERE link.task_id = selected.id AND link.kind = 'commit'
+           ORDER BY link.linked_at, link.value) AS commits,
+       EXISTS (SELECT FROM anchor WHERE anchor.record_id = selected.id) AS is_anchored
+FROM selected
+ORDER BY created_at DESC, id DESC
+
+-- fragment: of_branch
+-- Whether a task has a branch of this prefix; no code point sorts after chr(1114111).
+EXISTS (
+    SELECT FROM task_link AS link
+    WHERE link.task_id = task.id
+      AND link.kind = 'branch'
+      AND link.value >= %(branch)s
+      AND link.value < %(branch)s || chr(1114111))
+
+-- name: task
 -- A task by its id.
-SELECT id, title, description, notes, status, created_at, updated_at, planning_references
-FROM task
-WHERE id = %(id)s;
+WITH selected AS (
+    SELECT id, title, description, notes, status, created_at, updated_at, planning_references
+    FROM task
+    WHERE id = %(id)s
+)
+{shown};
 
 -- name: plan_for_values
 -- Plan the statements of this transaction for their actual parameters: absent filters are then
@@ -12,47 +41,30 @@ SELECT set_config('plan_cache_mode', 'force_custom_plan', true);
 
 -- name: newest_tasks
 -- A page of the tasks, with a status if given.
-SELECT id, title, description, notes, status, created_at, updated_at, planning_references
-FROM task
-WHERE (%(status)s::text IS NULL OR status = %(status)s)
-  AND (created_at, id) < (%(after_at)s::timestamptz, %(after_id)s::uuid)
-ORDER BY created_at DESC, id DESC
-OFFSET %(offset)s
-LIMIT %(limit)s;
+WITH selected AS (
+    SELECT id, title, description, notes, status, created_at, updated_at, planning_references
+    FROM task
+    WHERE (%(status)s::text IS NULL OR status = %(status)s)
+      AND (created_at, id) < (%(after_at)s::timestamptz, %(after_id)s::uuid)
+    ORDER BY created_at DESC, id DESC
+    OFFSET %(offset)s
+    LIMIT %(limit)s
+)
+{shown};
 
 -- name: newest_tasks_of_branch
--- A page of the tasks with a branch of this prefix; no code point sorts after chr(1114111).
-SELECT id, title, description, notes, status, created_at, updated_at, planning_references
-FROM task
-WHERE EXISTS (
-    SELECT FROM task_link AS link
-    WHERE link.task_id = task.id
-      AND link.kind = 'branch'
-      AND link.value >= %(branch)s
-      AND link.value < %(branch)s || chr(1114111))
-  AND (%(status)s::text IS NULL OR status = %(status)s)
-  AND (created_at, id) < (%(after_at)s::timestamptz, %(after_id)s::uuid)
-ORDER BY created_at DESC, id DESC
-OFFSET %(offset)s
-LIMIT %(limit)s;
-
--- name: shown
--- The second half of a statement; the first half is one of those above, named ``found``. Selects
--- the columns of these tasks.
-SELECT id, title, description, notes, status, created_at, updated_at, planning_references,
-       ARRAY(
-           SELECT link.value
-           FROM task_link AS link
-           WHERE link.task_id = found.id AND link.kind = 'branch'
-           ORDER BY link.linked_at, link.value) AS branches,
-       ARRAY(
-           SELECT link.value
-           FROM task_link AS link
-           WHERE link.task_id = found.id AND link.kind = 'commit'
-           ORDER BY link.linked_at, link.value) AS commits,
-       EXISTS (SELECT FROM anchor WHERE anchor.record_id = found.id) AS is_anchored
-FROM found
-ORDER BY created_at DESC, id DESC;
+-- The same for the tasks with a branch of a prefix.
+WITH selected AS (
+    SELECT id, title, description, notes, status, created_at, updated_at, planning_references
+    FROM task
+    WHERE {of_branch}
+      AND (%(status)s::text IS NULL OR status = %(status)s)
+      AND (created_at, id) < (%(after_at)s::timestamptz, %(after_id)s::uuid)
+    ORDER BY created_at DESC, id DESC
+    OFFSET %(offset)s
+    LIMIT %(limit)s
+)
+{shown};
 
 -- name: count_tasks
 -- The number of tasks, with a status if given.
@@ -64,12 +76,7 @@ WHERE (%(status)s::text IS NULL OR status = %(status)s);
 -- The number of those with a branch of this prefix.
 SELECT count(*)
 FROM task
-WHERE EXISTS (
-    SELECT FROM task_link AS link
-    WHERE link.task_id = task.id
-      AND link.kind = 'branch'
-      AND link.value >= %(branch)s
-      AND link.value < %(branch)s || chr(1114111))
+WHERE {of_branch}
   AND (%(status)s::text IS NULL OR status = %(status)s);
 
 -- name: history

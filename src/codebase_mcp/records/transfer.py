@@ -1,9 +1,9 @@
 """Exports and imports the records of a project.
 
-Export streams one line after another from one state of the database. Import reads a file twice:
-first every line is checked by itself, then all are stored in one transaction, kind by kind. What is
-there already, word for word, is passed over, and so is an anchor that has followed the code since;
-anything else that cannot be stored refuses the file.
+Export streams the lines from a single state of the database. Import reads a file twice: first it
+checks every line by itself, then it stores all in one transaction, kind by kind. It skips records
+that exist with the same content, and anchors that have followed the code since. Any other line that
+cannot be stored refuses the whole file.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from codebase_mcp.database.queries import load_queries
 from codebase_mcp.embedding.models import Model
 from codebase_mcp.errors import InvalidInput
 from codebase_mcp.records import portable
-from codebase_mcp.records.entities import folded, schema_problems
+from codebase_mcp.records.entity_types import folded, schema_problems
 from codebase_mcp.records.memory import store_prepared
 from codebase_mcp.records.schemas import accept_schema
 from codebase_mcp.records.work_items import LEVELS
@@ -55,19 +55,13 @@ class Imported:
     unchanged: dict[str, int]
 
 
-@dataclass(frozen=True, slots=True)
-class _LinePosition:
-    """Where a line is: its number, from 1, and where it begins (bytes)."""
-
-    number: int
-    offset: int
-
-
 @dataclass(slots=True)
 class LineScan:
-    """The positions of the lines of each kind, and their problems."""
+    """The numbers (from 1) and byte offsets of the lines of each group, and their problems."""
 
-    spots: defaultdict[str, list[_LinePosition]] = field(default_factory=lambda: defaultdict(list))
+    lines: defaultdict[str, list[tuple[int, int]]] = field(
+        default_factory=lambda: defaultdict(list)
+    )
     problems: list[tuple[int, str]] = field(default_factory=list)
 
     def add(self, number: int, problem: str) -> None:
@@ -78,17 +72,16 @@ class LineScan:
         """Raise an error if there are problems."""
         if not self.problems:
             return
-        first, why = self.problems[0]
+        first, problem = self.problems[0]
+        fields = [
+            {"field": f"line {n}", "constraint": why, "message": f"line {n}: {why}"}
+            for n, why in sorted(self.problems)
+        ]
         raise InvalidInput(
-            f"Nothing was imported: line {first}: {why}",
+            f"Nothing was imported: line {first}: {problem}",
             hint="Correct these lines and import again. Stored records are skipped.",
-            details={"fields": [_as_field(*problem) for problem in sorted(self.problems)]},
+            details={"fields": fields},
         )
-
-
-def _as_field(number: int, problem: str) -> dict[str, str]:
-    message = f"line {number}: {problem}"
-    return {"field": f"line {number}", "constraint": problem, "message": message}
 
 
 async def export_lines(
@@ -119,18 +112,17 @@ def _beginning(kind: str) -> dict[str, object]:
 async def import_lines(
     tx: Transaction, file: BinaryIO, contents: LineScan, model: Model | None
 ) -> Imported:
-    """Store every record of a surveyed file; a model is needed if it has observations.
+    """Store every record of a scanned file; a model is needed if it has observations.
 
     Raises:
-        InvalidInput: naming the lines; nothing is stored then, provided that the caller's
-            transaction ends with the error.
+        InvalidInput: some lines cannot be stored; names them. The caller must then roll back.
     """
     added: Counter[str] = Counter()
     unchanged: Counter[str] = Counter()
-    for key in _order(contents):
-        kind = key.partition(" ")[0]
-        for batch in _batches(file, contents.spots[key]):
-            stored, same = await _store(tx, key, batch, model, contents)
+    for group in _GROUPS:
+        kind = group.partition(" ")[0]
+        for batch in _batches(file, contents.lines[group]):
+            stored, same = await _store(tx, group, batch, model, contents)
             added[kind] += stored
             unchanged[kind] += same
     contents.refuse()
@@ -146,7 +138,7 @@ def scan_lines(file: BinaryIO) -> LineScan:
     contents = LineScan()
     offset, has_header = 0, False
     for number, raw in enumerate(file, 1):
-        spot, offset = _LinePosition(number, offset), offset + len(raw)
+        start, offset = offset, offset + len(raw)
         if not raw.strip():
             continue
         try:
@@ -159,53 +151,51 @@ def scan_lines(file: BinaryIO) -> LineScan:
         if is_header != (number == 1):
             contents.add(number, "the header must be the first line, and only the first line")
         if not is_header:
-            contents.spots[_key(line)].append(spot)
+            contents.lines[_group(line)].append((number, start))
     if not has_header and not contents.problems:
         contents.add(1, "the file is empty")
     contents.refuse()
     return contents
 
 
-def _key(line: portable.Line) -> str:
-    """The group of lines that are stored together: a kind, or one level of work items."""
+# In the order of storing: a record after those that it refers to, a child after its parent. The
+# lines of a group are stored together.
+_GROUPS = tuple(
+    f"{kind} {level}" if level else kind
+    for kind in portable.LINES
+    for level in (LEVELS if kind == "work_item" else ("",))
+)
+
+
+def _group(line: portable.Line) -> str:
     if isinstance(line, portable.WorkItemLine):
         return f"work_item {line.item_type}"
     kind: str = line.kind  # type: ignore[attr-defined]
     return kind
 
 
-def _order(contents: LineScan) -> list[str]:
-    """The order of storing: a record after those that it refers to, a child after its parent."""
-    keys = [
-        f"{kind} {level}" if level else kind
-        for kind in portable.LINES
-        for level in (LEVELS if kind == "work_item" else ("",))
-    ]
-    return [key for key in keys if contents.spots[key]]
-
-
 def _batches(
-    file: BinaryIO, spots: Sequence[_LinePosition]
+    file: BinaryIO, positions: Sequence[tuple[int, int]]
 ) -> Iterator[list[tuple[int, portable.Line]]]:
-    """Read the lines again, in batches."""
-    rest = iter(spots)
+    """Read lines again, in batches."""
+    rest = iter(positions)
     while some := list(islice(rest, _BATCH)):
         batch = []
-        for spot in some:
-            file.seek(spot.offset)
-            batch.append((spot.number, portable.read_line(file.readline().decode())))
+        for number, offset in some:
+            file.seek(offset)
+            batch.append((number, portable.read_line(file.readline().decode())))
         yield batch
 
 
 async def _store(
     tx: Transaction,
-    key: str,
+    group: str,
     batch: Sequence[tuple[int, portable.Line]],
     model: Model | None,
     contents: LineScan,
 ) -> tuple[int, int]:
     """Store lines of one kind; returns how many were new and how many were identical."""
-    kind, _, level = key.partition(" ")
+    kind, _, level = group.partition(" ")
     lines: dict[str, tuple[int, portable.Line]] = {}
     for number, line in batch:
         first = lines.setdefault(_id(line), (number, line))
@@ -224,13 +214,12 @@ async def _store(
             **more,
         )
         stored = {row[0] for row in rows}
-    left = [identity for identity in lines if identity not in stored]
-    present = await _present(tx, kind, left)
+    rest = [identity for identity in lines if identity not in stored]
+    existing = await _existing(tx, kind, rest)
     same = 0
-    for identity in left:
+    for identity in rest:
         number, line = lines[identity]
-        there = present.get(identity)
-        if there is not None and there.is_of(line):
+        if identity in existing and existing[identity].is_of(line):
             same += 1
         else:
             contents.add(number, f"{kind} {identity}: {_REFUSED[kind]}")
@@ -241,8 +230,8 @@ def _id(line: portable.Line) -> str:
     return str(line.id)  # type: ignore[attr-defined]
 
 
-async def _present(tx: Transaction, kind: str, ids: Sequence[str]) -> dict[str, portable.Line]:
-    """The stored ones of some records, as lines."""
+async def _existing(tx: Transaction, kind: str, ids: Sequence[str]) -> dict[str, portable.Line]:
+    """The existing records with these ids, as lines."""
     if not ids:
         return {}
     rows = await tx.fetch_all(
@@ -263,19 +252,19 @@ def _content(line: portable.Line) -> dict[str, Any]:
 
 def _bad_types(batch: Sequence[tuple[int, portable.Line]]) -> list[tuple[int, str]]:
     """Entity types with a schema that is not accepted, or without their current version."""
-    found = []
+    problems = []
     for number, line in batch:
         if not isinstance(line, portable.EntityTypeLine):
             continue
         numbers = [version.version for version in line.versions]
         if line.version != max(numbers) or len(set(numbers)) != len(numbers):
-            found.append((number, "versions must be unique, and version must be the last"))
+            problems.append((number, "versions must be unique, and version must be the last"))
         try:
             for version in line.versions:
                 accept_schema(version.schema_)
         except InvalidInput as error:
-            found.append((number, error.message))
-    return found
+            problems.append((number, error.message))
+    return problems
 
 
 async def _misfits(
@@ -290,11 +279,11 @@ async def _misfits(
         (type_id, version): json.loads(schema)
         for type_id, version, _, schema in await tx.fetch_all(_SQL["schemas_of"], types=types)
     }
-    found = []
+    problems = []
     for number, line in entities:
         schema = schemas.get((line.type_id, line.schema_version))
         if schema is None:
-            found.append((number, "its type, or that version of its schema, does not exist"))
-        elif problems := schema_problems(schema, line.data):
-            found.append((number, f"data does not match its schema: {problems[0]}"))
-    return found
+            problems.append((number, "its type, or that version of its schema, does not exist"))
+        elif reasons := schema_problems(schema, line.data):
+            problems.append((number, f"data does not match its schema: {reasons[0]}"))
+    return problems

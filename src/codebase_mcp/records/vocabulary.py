@@ -1,4 +1,4 @@
-"""Which values may the fields of records have? Shared by the store, the tools and the commands."""
+"""The allowed values of fields of records, for the store, the tools and the commands."""
 
 from __future__ import annotations
 

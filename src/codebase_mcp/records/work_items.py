@@ -1,14 +1,14 @@
 """A hierarchy of work items in five levels.
 
-Each item holds its path, the ids from the root to itself, so that what is below an item is a range
-of paths, and what is above it stands in its own. Neither type nor parent of an item ever changes.
+Each item stores its path, the ids from the root to itself: the descendants of an item are a range
+of paths, and its own path names its ancestors. Type and parent of an item never change.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from typing import TypedDict, get_args
 from uuid import UUID, uuid4
@@ -62,8 +62,8 @@ class WorkItemChanges(TypedDict, total=False):
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
-    """Which items are asked for; of a parent its children, or with ``below`` all below it."""
+class WorkItemFilters:
+    """Which items to list; of a parent its children, or with ``below`` all its descendants."""
 
     status: WorkItemStatus | None = None
     item_type: WorkItemType | None = None
@@ -73,9 +73,9 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class Hierarchy:
-    """An item, what is above it (the root first), and what is below it, level by level.
+    """An item, its ancestors (the root first) and its descendants, level by level.
 
-    ``descendants_total`` may be more than are named.
+    ``descendants_total`` also counts the descendants that are left out.
     """
 
     item: WorkItem
@@ -93,19 +93,17 @@ async def create_work_item(
     description: str | None = None,
     status: WorkItemStatus = "planned",
     parent_id: UUID | None = None,
-    places: Sequence[CodeReference] = (),
+    anchors: Sequence[CodeReference] = (),
 ) -> WorkItem:
     """Store a new item, at the root or below a parent of a higher level.
 
     Raises:
         NotFound: there is no such parent.
-        InvalidInput: the parent does not stand above such an item; or one of the places cannot be
-            an anchor.
+        InvalidInput: the parent's type is not above the item's, or an anchor cannot be resolved.
     """
-    identity = uuid4()
     row = await tx.fetch_one(
         _SQL["create_work_item"],
-        id=identity,
+        id=uuid4(),
         item_type=item_type,
         title=title,
         description=description,
@@ -114,36 +112,21 @@ async def create_work_item(
         above=list(LEVELS[: LEVELS.index(item_type)]),
     )
     assert row is not None
-    parent_type, path, created_at, completed_at = row
-    if path is None:
+    parent_type, *columns = row
+    if columns[0] is None:
         assert parent_id is not None
         if parent_type is None:
             raise _not_found("Parent work item not found", "parent_id", parent_id)
         raise _not_above(parent_id, parent_type, item_type)
-    item = WorkItem(
-        identity,
-        item_type,
-        title,
-        description,
-        status,
-        parent_id,
-        path,
-        created_at=created_at,
-        updated_at=created_at,
-        completed_at=completed_at,
-    )
-    if not places:
-        return item
-    await set_anchors(tx, "work_item", identity, places)
-    return replace(item, anchors=(await anchors_of(tx, [identity]))[identity])
+    return await _with_new_anchors(tx, tuple(columns), anchors or None)
 
 
 async def update_work_item(tx: Transaction, item_id: UUID, changes: WorkItemChanges) -> WorkItem:
-    """Change what is given of an item.
+    """Change the given fields of an item.
 
     Raises:
         NotFound: there is no item with this id.
-        InvalidInput: one of the places cannot be an anchor.
+        InvalidInput: an anchor cannot be resolved.
     """
     row = await tx.fetch_one(
         _SQL["update_work_item"],
@@ -155,43 +138,42 @@ async def update_work_item(tx: Transaction, item_id: UUID, changes: WorkItemChan
     )
     if row is None:
         raise _not_found("Work item not found", "work_item_id", item_id)
-    if "anchors" in changes:
-        places = changes["anchors"] or ()
-        await set_anchors(tx, "work_item", item_id, places)
-        row = (*row[:-1], bool(places))
-    [item] = await _items(tx, [row])
-    return item
+    return await _with_new_anchors(
+        tx, row, (changes["anchors"] or ()) if "anchors" in changes else None
+    )
 
 
-async def query_work_items(tx: Transaction, wanted: Wanted, paging: Paging) -> Page[WorkItem]:
-    """A page of the items that are asked for, newest first.
+async def query_work_items(
+    tx: Transaction, filters: WorkItemFilters, paging: Paging
+) -> Page[WorkItem]:
+    """A page of the items that pass the filters, newest first.
 
     Raises:
         NotFound: there is no such parent.
     """
     params = {
         **paging.parameters(),
-        "status": wanted.status,
-        "item_type": wanted.item_type,
-        "parent_id": None if wanted.below else wanted.parent_id,
-        "below": wanted.parent_id if wanted.below else None,
+        "status": filters.status,
+        "item_type": filters.item_type,
+        "parent_id": None if filters.below else filters.parent_id,
+        "below": filters.parent_id if filters.below else None,
     }
     _, rows, [[total]], parent = await tx.fetch_many(
         [
             (_SQL["plan_for_values"], {}),
             (_SQL["page"], params),
             (_SQL["total"], params),
-            (_SQL["known"], {"id": wanted.parent_id}),
+            (_SQL["exists"], {"id": filters.parent_id}),
         ]
     )
-    if wanted.parent_id is not None and not parent:
-        raise _not_found("Work item not found", "parent_id", wanted.parent_id)
+    if filters.parent_id is not None and not parent:
+        raise _not_found("Work item not found", "parent_id", filters.parent_id)
     items = await _items(tx, rows)
     return paging.page(items, total, lambda item: Cursor(item.created_at, item.id))
 
 
 async def get_hierarchy(tx: Transaction, item_id: UUID) -> Hierarchy:
-    """An item with what is above and below it.
+    """An item with its ancestors and descendants.
 
     Raises:
         NotFound: there is no item with this id.
@@ -216,9 +198,9 @@ async def get_hierarchy(tx: Transaction, item_id: UUID) -> Hierarchy:
 
 @dataclass(frozen=True, slots=True)
 class Tree:
-    """An item without a parent, with what is below it, in the order of reading.
+    """An item without a parent, and its descendants, each after its parent.
 
-    ``left_out`` others are below it; those at the bottom are left out first.
+    ``left_out`` descendants are missing, of the lowest levels.
     """
 
     items: list[WorkItem]
@@ -226,7 +208,7 @@ class Tree:
 
 
 async def page_of_trees(tx: Transaction, paging: Paging, most: int) -> Page[Tree]:
-    """A page of trees, the newest first, with this many items of each at most."""
+    """A page of trees, the newest first, with at most this many items of each."""
     roots, [[total]] = await tx.fetch_many(
         [(_SQL["root_page"], paging.parameters()), (_SQL["count_roots"], {})]
     )
@@ -235,25 +217,35 @@ async def page_of_trees(tx: Transaction, paging: Paging, most: int) -> Page[Tree
     trees: dict[str, list[WorkItem]] = defaultdict(list)
     for item in await _items(tx, rows):
         trees[item.path.partition("/")[0]].append(item)
-    found = [
+    listed = [
         Tree(in_order(items), below + 1 - len(items))
         for root, _, below in page.items
         for items in [trees[str(root)]]
     ]
-    return Page(found, page.total, page.next_cursor)
+    return Page(listed, page.total, page.next_cursor)
 
 
 def in_order(items: Sequence[WorkItem]) -> list[WorkItem]:
-    """An item and what is below it, each before its own, and of siblings the oldest first."""
-    made = {str(one.id): one.created_at for one in items}
+    """The items of a tree, each after its parent, siblings by age, the oldest first."""
+    created = {str(item.id): item.created_at for item in items}
     return sorted(
-        items, key=lambda one: [(made[id], id) for id in one.path.split("/") if id in made]
+        items, key=lambda item: [(created[id], id) for id in item.path.split("/") if id in created]
     )
 
 
 async def root_ids(tx: Transaction, limit: int) -> list[UUID]:
     """The items without a parent, oldest first."""
     return [row[0] for row in await tx.fetch_all(_SQL["roots"], limit=limit)]
+
+
+async def _with_new_anchors(
+    tx: Transaction, row: Row, anchors: Sequence[CodeReference] | None
+) -> WorkItem:
+    if anchors is not None:
+        await set_anchors(tx, "work_item", row[0], anchors)
+        row = (*row[:-1], bool(anchors))
+    [item] = await _items(tx, [row])
+    return item
 
 
 async def _items(tx: Transaction, rows: Sequence[Row]) -> list[WorkItem]:
@@ -273,7 +265,7 @@ def _not_found(message: str, field: str, item_id: UUID) -> NotFound:
 def _not_above(
     parent_id: UUID, parent_type: WorkItemType, item_type: WorkItemType
 ) -> CodebaseError:
-    """Why an item cannot stand below this parent, and what can be done about it."""
+    """The error for a parent whose type is not above the item's."""
     above = LEVELS[: LEVELS.index(item_type)]
     below = LEVELS[LEVELS.index(parent_type) + 1 :]
     ways = [f"take a parent_id of type {' or '.join(above)}"] if above else ["omit parent_id"]

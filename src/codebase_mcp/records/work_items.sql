@@ -1,3 +1,18 @@
+-- fragment: columns
+-- The columns of an item.
+id, item_type, title, description, status, parent_id, path, created_at, updated_at, completed_at,
+EXISTS (SELECT FROM anchor WHERE anchor.record_id = work_item.id) AS is_anchored
+
+-- fragment: passes
+-- Whether an item passes the given filters: status, type, parent, or an item that it is ``below``
+-- (no code point sorts after chr(1114111)).
+(%(status)s::text IS NULL OR status = %(status)s)
+AND (%(item_type)s::text IS NULL OR item_type = %(item_type)s)
+AND (%(parent_id)s::uuid IS NULL OR parent_id = %(parent_id)s)
+AND (%(below)s::uuid IS NULL
+     OR (path > (SELECT path FROM work_item WHERE id = %(below)s)
+         AND path < (SELECT path FROM work_item WHERE id = %(below)s) || chr(1114111)))
+
 -- name: create_work_item
 -- Add an item below a parent of a higher level; returns the parent's type too, if the parent
 -- exists. Types and paths never change, and the foreign key prevents the parent's deletion.
@@ -14,9 +29,11 @@ WITH parent AS (
     FROM clock_timestamp() AS now
     LEFT JOIN parent ON true
     WHERE %(parent_id)s::uuid IS NULL OR parent.item_type = ANY(%(above)s)
-    RETURNING path, created_at, completed_at
+    RETURNING id, item_type, title, description, status, parent_id, path, created_at, updated_at,
+              completed_at
 )
-SELECT (SELECT item_type FROM parent), path, created_at, completed_at
+SELECT (SELECT item_type FROM parent), id, item_type, title, description, status, parent_id, path,
+       created_at, updated_at, completed_at, false AS is_anchored
 FROM (VALUES (1)) AS always
 LEFT JOIN new ON true;
 
@@ -43,9 +60,7 @@ SET title = coalesce(%(title)s, title),
         ELSE updated_at END
 FROM clock_timestamp() AS now
 WHERE id = %(id)s
-RETURNING id, item_type, title, description, status, parent_id, path, created_at, updated_at,
-          completed_at,
-          EXISTS (SELECT FROM anchor WHERE anchor.record_id = work_item.id) AS is_anchored;
+RETURNING {columns};
 
 -- name: plan_for_values
 -- Plan the statements of this transaction for their actual parameters: absent filters are then
@@ -55,16 +70,9 @@ SELECT set_config('plan_cache_mode', 'force_custom_plan', true);
 -- name: page
 -- A page of items that pass the given filters: status, type, parent, or an item that they are
 -- ``below`` (no code point sorts after chr(1114111)).
-SELECT id, item_type, title, description, status, parent_id, path, created_at, updated_at,
-       completed_at,
-       EXISTS (SELECT FROM anchor WHERE anchor.record_id = work_item.id) AS is_anchored
+SELECT {columns}
 FROM work_item
-WHERE (%(status)s::text IS NULL OR status = %(status)s)
-  AND (%(item_type)s::text IS NULL OR item_type = %(item_type)s)
-  AND (%(parent_id)s::uuid IS NULL OR parent_id = %(parent_id)s)
-  AND (%(below)s::uuid IS NULL
-       OR (path > (SELECT path FROM work_item WHERE id = %(below)s)
-           AND path < (SELECT path FROM work_item WHERE id = %(below)s) || chr(1114111)))
+WHERE {passes}
   AND (created_at, id) < (%(after_at)s::timestamptz, %(after_id)s::uuid)
 ORDER BY created_at DESC, id DESC
 OFFSET %(offset)s
@@ -74,18 +82,11 @@ LIMIT %(limit)s;
 -- The number of items that pass the given filters.
 SELECT count(*)
 FROM work_item
-WHERE (%(status)s::text IS NULL OR status = %(status)s)
-  AND (%(item_type)s::text IS NULL OR item_type = %(item_type)s)
-  AND (%(parent_id)s::uuid IS NULL OR parent_id = %(parent_id)s)
-  AND (%(below)s::uuid IS NULL
-       OR (path > (SELECT path FROM work_item WHERE id = %(below)s)
-           AND path < (SELECT path FROM work_item WHERE id = %(below)s) || chr(1114111)));
+WHERE {passes};
 
 -- name: lineage
 -- An item and its ancestors, the root first, by the ids in its path.
-SELECT id, item_type, title, description, status, parent_id, path, created_at, updated_at,
-       completed_at,
-       EXISTS (SELECT FROM anchor WHERE anchor.record_id = work_item.id) AS is_anchored
+SELECT {columns}
 FROM work_item
 WHERE id = ANY((
     SELECT string_to_array(rtrim(path, '/'), '/')
@@ -95,9 +96,7 @@ ORDER BY path;
 
 -- name: descendants
 -- The descendants of an item, level by level: all ids in a path have the same length.
-SELECT id, item_type, title, description, status, parent_id, path, created_at, updated_at,
-       completed_at,
-       EXISTS (SELECT FROM anchor WHERE anchor.record_id = work_item.id) AS is_anchored
+SELECT {columns}
 FROM work_item
 WHERE path > (SELECT path FROM work_item WHERE id = %(id)s)
   AND path < (SELECT path FROM work_item WHERE id = %(id)s) || chr(1114111)
@@ -146,7 +145,7 @@ CROSS JOIN LATERAL (
     LIMIT %(most)s
 ) AS item;
 
--- name: known
+-- name: exists
 -- One row if the item exists.
 SELECT id
 FROM work_item

@@ -227,7 +227,7 @@ async def register_entity_type(caller: Caller, arguments: RegisterEntityType) ->
 
     Next: create_entity. CONFLICT: the name is taken; update_entity_type_schema changes a schema.
     """
-    from codebase_mcp.records.entities import register_entity_type as register  # noqa: PLC0415
+    from codebase_mcp.records.entity_types import register_entity_type as register  # noqa: PLC0415
 
     async with caller.enter(arguments.project_id) as here:
         kind = await register(
@@ -261,7 +261,7 @@ async def create_entity(caller: Caller, arguments: CreateEntity) -> EntityReply:
             arguments.name,
             arguments.data,
             tags=arguments.tags or (),
-            places=places,
+            anchors=places,
         )
     return _reply(entity, here)
 
@@ -309,7 +309,7 @@ async def update_entity(caller: Caller, arguments: UpdateEntity) -> EntityReply:
             arguments.data,
             arguments.version,
             tags=tags,
-            places=places,
+            anchors=places,
         )
     return _reply(entity, here)
 
@@ -341,7 +341,7 @@ async def update_entity_type_schema(
     Refused unless allow_breaking: required fields added, fields removed, types changed,
     enumerations shrunk.
     """
-    from codebase_mcp.records.entities import (  # noqa: PLC0415
+    from codebase_mcp.records.entity_types import (  # noqa: PLC0415
         update_entity_type_schema as update,
     )
 

@@ -275,7 +275,7 @@ async def _inject(caller: Caller, arguments: Memory) -> MemoryReply:
             tags=tuple(arguments.tags or ()),
             session_id=arguments.session_id,
         )
-    packed = pack(candidates, arguments.max_tokens, datetime.now(UTC))
+    packed = pack(candidates, arguments.session_id, arguments.max_tokens, datetime.now(UTC))
     return MemoryReply(
         context=packed.context,
         observation_ids=packed.ids,

@@ -224,7 +224,7 @@ async def create_task(caller: Caller, arguments: CreateTask) -> TaskReply:
             description=arguments.description,
             notes=arguments.notes,
             planning_references=arguments.planning_references or (),
-            places=places,
+            anchors=places,
             owner=here.owner,
         )
     return _reply(task, here, ChangedTaskReply)

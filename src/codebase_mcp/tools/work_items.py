@@ -197,7 +197,7 @@ async def create_work_item(caller: Caller, arguments: CreateWorkItem) -> WorkIte
             description=arguments.description,
             status=arguments.status,
             parent_id=arguments.parent_id,
-            places=places,
+            anchors=places,
         )
     return _reply(item, here)
 
@@ -220,7 +220,7 @@ async def update_work_item(caller: Caller, arguments: UpdateWorkItem) -> WorkIte
 async def query_work_items(caller: Caller, arguments: QueryWorkItems) -> WorkItemsReply:
     """List work items, newest first. For a whole tree use get_work_item_hierarchy."""
     from codebase_mcp.records.page import Paging  # noqa: PLC0415
-    from codebase_mcp.records.work_items import Wanted  # noqa: PLC0415
+    from codebase_mcp.records.work_items import WorkItemFilters  # noqa: PLC0415
     from codebase_mcp.records.work_items import query_work_items as find  # noqa: PLC0415
 
     if arguments.include_descendants and arguments.parent_id is None:
@@ -232,14 +232,14 @@ async def query_work_items(caller: Caller, arguments: QueryWorkItems) -> WorkIte
             hint="Without include_descendants all items are listed, whatever they are below.",
         )
     paging = Paging.asked(arguments.limit, arguments.offset, arguments.cursor)
-    wanted = Wanted(
+    filters = WorkItemFilters(
         arguments.status,
         arguments.item_type,
         arguments.parent_id,
         below=arguments.include_descendants,
     )
     async with caller.enter(arguments.project_id, readonly=True) as here:
-        page = await find(here.tx, wanted, paging)
+        page = await find(here.tx, filters, paging)
     return WorkItemsReply(
         work_items=_parts(page.items),
         total=page.total,

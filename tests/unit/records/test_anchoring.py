@@ -20,7 +20,7 @@ from codebase_mcp.records.anchoring import (
     most_alike,
     nearest,
 )
-from codebase_mcp.records.places import last_parts
+from codebase_mcp.records.anchors import last_parts
 
 REPOSITORY = UUID(int=1)
 

@@ -10,14 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from codebase_mcp.records.anchors import Anchor
+from codebase_mcp.records.memory import MAX_PASSAGES, Observation, passages
 from codebase_mcp.records.recall import (
     HALF_LIFE_DAYS,
-    MAX_PASSAGES,
     TYPE_WORTH,
-    Candidate,
     estimate_tokens,
     pack,
-    passages,
     preview,
 )
 from codebase_mcp.search.query import parse_query
@@ -34,14 +33,20 @@ from codebase_mcp.search.relevance import (
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 
 
-def make_candidate(number: int, content: str = "It is so.", **fields: object) -> Candidate:
-    candidate = Candidate(UUID(int=number), content, "Insight", (), NOW)
+def make_candidate(number: int, content: str = "It is so.", **fields: object) -> Observation:
+    candidate = Observation(UUID(int=number), content, "Insight", (), None, NOW, NOW)
     return replace(candidate, **fields)  # type: ignore[arg-type]
 
 
-def order(*candidates: Candidate) -> list[int]:
+def changed(symbol: str) -> Anchor:
+    """An anchor at a symbol that has changed."""
+    fields = (None, None, symbol, None, None, None, "needs_review", f"{symbol} changed", None)
+    return Anchor(*fields)  # type: ignore[arg-type]
+
+
+def order(*candidates: Observation) -> list[int]:
     """The numbers of some candidates in the order in which they are packed."""
-    return [identity.int for identity in pack(candidates, 100_000, NOW).ids]
+    return [identity.int for identity in pack(candidates, "own", 100_000, NOW).ids]
 
 
 def ranked(query: str, *matches: tuple[float, float], weighing: object = None) -> list[int]:
@@ -106,7 +111,7 @@ contents = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_si
 words = st.text("aé語", max_size=20)
 candidates = st.lists(
     st.builds(
-        Candidate,
+        Observation,
         id=st.integers(0, 12).map(lambda n: UUID(int=n)),
         content=contents,
         type=st.sampled_from([*TYPE_WORTH]),
@@ -114,9 +119,10 @@ candidates = st.lists(
         stored_at=st.datetimes(datetime(2020, 1, 1), datetime(2030, 1, 1)).map(
             lambda at: at.replace(tzinfo=UTC)
         ),
+        created_at=st.just(NOW),
         relevance=st.none() | st.floats(0, 1),
-        is_own=st.booleans(),
-        changed=st.lists(words, max_size=2).map(tuple),
+        session_id=st.sampled_from([None, "own", "another"]),
+        anchors=st.lists(words.map(changed), max_size=2).map(tuple),
     ),
     max_size=12,
 )
@@ -124,9 +130,9 @@ candidates = st.lists(
 
 @given(candidates, st.integers(1, 600))
 def test_a_packed_context_stays_within_its_budget_and_truncates_nothing(
-    some: list[Candidate], max_tokens: int
+    some: list[Observation], max_tokens: int
 ) -> None:
-    packed = pack(some, max_tokens, NOW)
+    packed = pack(some, "own", max_tokens, NOW)
     by_id = {candidate.id: candidate for candidate in some}
     assert packed.estimated_tokens == estimate_tokens(packed.context) <= max_tokens
     assert len(packed.ids) == len(set(packed.ids))
@@ -141,15 +147,15 @@ def test_a_packed_context_stays_within_its_budget_and_truncates_nothing(
 
 
 @given(candidates)
-def test_everything_is_included_if_it_fits(some: list[Candidate]) -> None:
-    packed = pack(some, 100_000, NOW)
+def test_everything_is_included_if_it_fits(some: list[Observation]) -> None:
+    packed = pack(some, "own", 100_000, NOW)
     assert set(packed.ids) == {candidate.id for candidate in some}
     assert packed.omitted == 0
 
 
 def test_entries_that_do_not_fit_are_skipped_for_smaller_ones() -> None:
     long, short = make_candidate(1, "x" * 500, type="Decision"), make_candidate(2, "short")
-    packed = pack([long, short], 40, NOW)
+    packed = pack([long, short], None, 40, NOW)
     assert [identity.int for identity in packed.ids] == [2]
     assert packed.omitted == 1
 
@@ -179,19 +185,21 @@ def test_an_answer_comes_before_what_is_only_new_and_of_a_better_type() -> None:
 
 
 def test_observations_of_the_session_come_first() -> None:
-    own = make_candidate(1, type="Execution", is_own=True)
+    own = make_candidate(1, type="Execution", session_id="own")
     assert order(make_candidate(2, type="Decision", relevance=1.0), own) == [1, 2]
 
 
 def test_of_duplicate_observations_the_last_one_is_used() -> None:
     first = make_candidate(1)
-    packed = pack([first, make_candidate(2), replace(first, relevance=1.0)], 10_000, NOW)
+    packed = pack([first, make_candidate(2), replace(first, relevance=1.0)], None, 10_000, NOW)
     assert [identity.int for identity in packed.ids] == [1, 2]
 
 
 def test_an_entry_says_what_it_is_and_whether_the_code_has_changed() -> None:
-    candidate = make_candidate(1, "Use the pool.", tags=("db", "io"), changed=("Pool.get",))
-    assert pack([candidate], 1_000, NOW).context == (
+    candidate = make_candidate(
+        1, "Use the pool.", tags=("db", "io"), anchors=(changed("Pool.get"),)
+    )
+    assert pack([candidate], None, 1_000, NOW).context == (
         "## Project memory\n\n"
         "### Insight · 2026-03-01 · tags: db, io · may be out of date, the code changed: Pool.get"
         "\n\nUse the pool."

@@ -1,8 +1,7 @@
 """Validates user-defined JSON Schemas and the values described by them, and compares versions.
 
-The library that checks tool arguments is not safe for untrusted schemas: its recursion is
-unlimited, it compares lists item by item, its regular expressions may never finish, and it fetches
-external references. Here every check is bounded, and nothing is fetched.
+The schemas are untrusted: the number of steps of every check is limited, and external references
+are not fetched.
 """
 
 from __future__ import annotations

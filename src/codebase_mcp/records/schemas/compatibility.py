@@ -1,6 +1,6 @@
 """What does a new version of a schema change, and is it backward compatible?
 
-A change is breaking unless all data that was valid before is known to stay valid. Adding an
+A change is breaking unless all data that was valid before certainly stays valid. Adding an
 optional field counts as compatible, although data may already contain such a field if the old
 schema allowed unknown fields. Inside ``not``, ``if`` and ``oneOf``, and in schemas referred to from
 there, a looser rule can reject more; every change there is breaking.
@@ -8,9 +8,10 @@ there, a looser rule can reject more; every change there is breaking.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
+from itertools import islice
 from typing import Any
 
 from codebase_mcp.records.schemas.documents import Schema
@@ -19,7 +20,7 @@ from codebase_mcp.records.schemas.nodes import Node, display_value, key_of, poin
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A difference at a place in the schema, as a JSON pointer."""
+    """A difference; ``path`` is a JSON pointer into the schema."""
 
     path: str
     change: str
@@ -58,29 +59,29 @@ def _nodes(start: Node) -> Iterator[Node]:
 
 
 def _has_unevaluated(root: Node) -> bool:
-    """Whether any subschema depends on which fields and items other keywords evaluate."""
+    """Whether any subschema depends on which fields and items its sibling keywords evaluate."""
     return any(
-        not node.one.keys().isdisjoint(("unevaluatedProperties", "unevaluatedItems"))
+        not node.single.keys().isdisjoint(("unevaluatedProperties", "unevaluatedItems"))
         for node in _nodes(root)
     )
 
 
 def _inverted(root: Node) -> frozenset[str]:
-    """The places of schemas that can reject more if they are looser, with their references."""
+    """The pointers of schemas that can reject more if they are looser, with their references."""
     waiting: list[Node] = []
     for node in _nodes(root):
-        waiting += [node.one[keyword] for keyword in ("not", "if") if keyword in node.one]
-        waiting += node.many.get("oneOf", ())
-        if isinstance(node.schema, Mapping) and "maxContains" in node.schema:
-            waiting += [node.one["contains"]] if "contains" in node.one else []
-    found: set[str] = set()
+        waiting += [node.single[keyword] for keyword in ("not", "if") if keyword in node.single]
+        waiting += node.lists.get("oneOf", ())
+        if "maxContains" in node.keywords and "contains" in node.single:
+            waiting.append(node.single["contains"])
+    inverted: set[str] = set()
     while waiting:
         node = waiting.pop()
-        if node.pointer not in found:
-            found.add(node.pointer)
+        if node.pointer not in inverted:
+            inverted.add(node.pointer)
             waiting += node.parts()
             waiting += node.refs.values()
-    return frozenset(found)
+    return frozenset(inverted)
 
 
 @dataclass(slots=True)
@@ -96,337 +97,315 @@ class _Comparison:
 
     def compare(self, old: Node, new: Node) -> None:
         """Note how two schemas for the same values differ."""
-        path = new.pointer
-        before, after = _keywords(old), _keywords(new)
         if key_of(old.schema) == key_of(new.schema):
             return
         if {old.pointer, new.pointer} & self.inverted:
-            self._compare_strictly(old, new)
+            is_annotation = key_of(_without_annotations(old)) == key_of(_without_annotations(new))
+            inverted = "changed in a schema used by not, if, oneOf or maxContains"
+            change = "annotations changed" if is_annotation else inverted
+            self.note(new.pointer, change, breaking=not is_annotation)
         elif old.schema is False:
-            self.note(path, "allowed", breaking=False)
+            self.note(new.pointer, "allowed", breaking=False)
         elif new.schema is False:
-            self.note(path, "no longer allowed", breaking=True)
+            self.note(new.pointer, "no longer allowed", breaking=True)
         else:
-            for keyword in dict.fromkeys([*before, *after]):
-                if key_of(before.get(keyword)) != key_of(after.get(keyword)) or (
-                    (keyword in before) != (keyword in after)
-                ):
-                    _RULES.get(keyword, _unknown)(self, old, new, keyword)
+            for keyword in dict.fromkeys([*old.keywords, *new.keywords]):
+                if _differ(old, new, keyword):
+                    _RULES.get(keyword, _unknown)(_Diff(self, old, new, keyword))
 
     def compare_or_any(self, old: Node | None, new: Node | None, path: str) -> None:
         """The same for schemas that may be missing; a missing schema allows everything."""
         if old is not None and new is not None:
             self.compare(old, new)
         elif old is not None:
-            # what it evaluated is now unevaluated
+            # the fields and items that it evaluated are now unevaluated
             self.note(path, "removed", breaking=self.has_unevaluated)
         elif new is not None:
-            is_empty = not (_keywords(new).keys() - ANNOTATIONS) and new.schema is not False
+            is_empty = new.schema is not False and new.keywords.keys() <= ANNOTATIONS
             self.note(path, "added", breaking=not is_empty)
 
-    def _compare_strictly(self, old: Node, new: Node) -> None:
-        is_annotation = key_of(_bare(old)) == key_of(_bare(new))
-        inverted = "changed in a schema used by not, if, oneOf or maxContains"
-        change = "annotations changed" if is_annotation else inverted
-        self.note(new.pointer, change, breaking=not is_annotation)
+
+@dataclass(frozen=True, slots=True)
+class _Diff:
+    """A keyword that differs between two versions of a schema."""
+
+    comparison: _Comparison
+    old: Node
+    new: Node
+    keyword: str
+
+    @property
+    def path(self) -> str:
+        return pointer(self.new.pointer, self.keyword)
+
+    @property
+    def was(self) -> Any:
+        return self.old.keywords.get(self.keyword)
+
+    @property
+    def now(self) -> Any:
+        return self.new.keywords.get(self.keyword)
+
+    @property
+    def is_removed(self) -> bool:
+        return self.keyword not in self.new.keywords
+
+    def note(self, change: str, path: str | None = None, *, breaking: bool) -> None:
+        self.comparison.note(self.path if path is None else path, change, breaking=breaking)
+
+    def note_values(self, *, breaking: bool) -> None:
+        """Note the change with both arguments of the keyword."""
+        was, now = display_value(self.was), display_value(self.now)
+        if self.is_removed:
+            change = f"removed (was {was})"
+        elif self.keyword not in self.old.keywords:
+            change = f"added: {now}"
+        else:
+            change = f"changed from {was} to {now}"
+        self.note(change, breaking=breaking)
+
+    def named(self) -> Iterator[tuple[str, Node | None, Node | None]]:
+        """The names of the subschemas, and the subschemas of both versions."""
+        was, now = self.old.named.get(self.keyword, {}), self.new.named.get(self.keyword, {})
+        for name in dict.fromkeys([*was, *now]):
+            yield name, was.get(name), now.get(name)
 
 
-_Rule = Callable[[_Comparison, Node, Node, str], None]
+def _differ(old: Node, new: Node, keyword: str) -> bool:
+    was, now = old.keywords, new.keywords
+    if (keyword in was) != (keyword in now):
+        return True
+    return keyword in was and key_of(was[keyword]) != key_of(now[keyword])
 
 
-def _keywords(node: Node) -> Mapping[str, Any]:
-    return node.schema if isinstance(node.schema, Mapping) else {}
-
-
-def _bare(node: Node) -> Any:
+def _without_annotations(node: Node) -> Any:
     """A schema without annotations, including those of its subschemas."""
     if not isinstance(node.schema, Mapping):
         return node.schema
     bare = {name: value for name, value in node.schema.items() if name not in ANNOTATIONS}
-    bare |= {name: _bare(inner) for name, inner in node.one.items()}
-    bare |= {name: list(map(_bare, inner)) for name, inner in node.many.items()}
+    bare |= {name: _without_annotations(inner) for name, inner in node.single.items()}
+    bare |= {name: list(map(_without_annotations, inner)) for name, inner in node.lists.items()}
     for keyword, by_name in node.named.items():
-        bare[keyword] = bare[keyword] | {name: _bare(inner) for name, inner in by_name.items()}
+        inner = {name: _without_annotations(node) for name, node in by_name.items()}
+        bare[keyword] = bare[keyword] | inner
     return bare
 
 
-def _unknown(comparison: _Comparison, old: Node, new: Node, keyword: str) -> None:
-    before, after = _keywords(old), _keywords(new)
-    path = pointer(new.pointer, keyword)
-    comparison.note(path, _words(keyword, before, after), breaking=True)
+def _unknown(diff: _Diff) -> None:
+    diff.note_values(breaking=True)
 
 
-def _words(keyword: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
-    if keyword not in after:
-        return f"removed (was {display_value(before[keyword])})"
-    if keyword not in before:
-        return f"added: {display_value(after[keyword])}"
-    return f"changed from {display_value(before[keyword])} to {display_value(after[keyword])}"
+def _annotation(diff: _Diff) -> None:
+    is_anchor = diff.keyword == "$id" and any(
+        str(value).startswith("#") for value in (diff.was, diff.now)
+    )
+    diff.note_values(breaking=is_anchor)
 
 
-def _annotation(comparison: _Comparison, old: Node, new: Node, keyword: str) -> None:
-    before, after = _keywords(old), _keywords(new)
-    words = _words(keyword, before, after)
-    is_name = keyword == "$id" and any(s.get("$id", "").startswith("#") for s in (before, after))
-    comparison.note(pointer(new.pointer, keyword), words, breaking=is_name)
-
-
-def _type(comparison: _Comparison, old: Node, new: Node, keyword: str) -> None:
-    before, after = _keywords(old).get("type"), _keywords(new).get("type")
-    path = pointer(new.pointer, keyword)
-    if after is None:
-        comparison.note(path, f"no longer restricted (was {_listed(before)})", breaking=False)
-        return
-    if before is None:
-        comparison.note(path, f"restricted to {_listed(after)}", breaking=True)
-        return
-    had, has = set(_as_list(before)), set(_as_list(after))
-    covered = has | ({"integer"} if "number" in has else set())
-    words = f"changed from {_listed(before)} to {_listed(after)}"
-    comparison.note(path, words, breaking=not had <= covered)
-
-
-def _as_list(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else [value]
-
-
-def _listed(value: Any) -> str:
-    return " or ".join(map(str, _as_list(value)))
+def _type(diff: _Diff) -> None:
+    was, now = (
+        [argument] if isinstance(argument, str) else argument or []
+        for argument in (diff.was, diff.now)
+    )
+    if not now:
+        diff.note(f"no longer restricted (was {' or '.join(was)})", breaking=False)
+    elif not was:
+        diff.note(f"restricted to {' or '.join(now)}", breaking=True)
+    else:
+        covered = {*now, "integer"} if "number" in now else {*now}
+        change = f"changed from {' or '.join(was)} to {' or '.join(now)}"
+        diff.note(change, breaking=not covered.issuperset(was))
 
 
 def _allowed(schema: Mapping[str, Any]) -> dict[str, Any] | None:
     """The only values that ``enum`` and ``const`` allow, by key; None if any value is allowed."""
-    lists = [schema["enum"]] if "enum" in schema else []
-    lists += [[schema["const"]]] if "const" in schema else []
-    if not lists:
-        return None
-    first, *others = [{key_of(value): value for value in values} for values in lists]
-    return {key: value for key, value in first.items() if all(key in other for other in others)}
+    allowed = None
+    if "enum" in schema:
+        allowed = {key_of(value): value for value in schema["enum"]}
+    if "const" in schema:
+        key = key_of(schema["const"])
+        allowed = {key: schema["const"]} if allowed is None or key in allowed else {}
+    return allowed
 
 
-def _values(comparison: _Comparison, old: Node, new: Node, keyword: str) -> None:
-    """Compare ``enum`` and ``const`` together; one change is noted if both differ."""
-    before, after = _allowed(_keywords(old)), _allowed(_keywords(new))
-    path = pointer(new.pointer, keyword)
-    if keyword == "const" and _differ(old, new, "enum"):
+def _values(diff: _Diff) -> None:
+    """Compare ``enum`` and ``const`` together; if both differ, a single change is noted."""
+    if diff.keyword == "const" and _differ(diff.old, diff.new, "enum"):
         return
-    if after is None:
-        comparison.note(path, "values no longer restricted", breaking=False)
-    elif before is None:
-        comparison.note(path, f"restricted to {_few(after.values())}", breaking=True)
+    was, now = _allowed(diff.old.keywords), _allowed(diff.new.keywords)
+    if now is None:
+        diff.note("values no longer restricted", breaking=False)
+    elif was is None:
+        diff.note(f"restricted to {_first_of(now.values())}", breaking=True)
     else:
-        added = [value for key, value in after.items() if key not in before]
-        removed = [value for key, value in before.items() if key not in after]
-        words = [f"added {_few(added)}"] if added else []
-        words += [f"removed {_few(removed)}"] if removed else []
-        comparison.note(path, "; ".join(words) or "order changed", breaking=bool(removed))
+        added = [value for key, value in now.items() if key not in was]
+        removed = [value for key, value in was.items() if key not in now]
+        changes = [f"added {_first_of(added)}"] if added else []
+        changes += [f"removed {_first_of(removed)}"] if removed else []
+        diff.note("; ".join(changes) or "order changed", breaking=bool(removed))
 
 
-def _differ(old: Node, new: Node, keyword: str) -> bool:
-    before, after = _keywords(old), _keywords(new)
-    if (keyword in before) != (keyword in after):
-        return True
-    return keyword in before and key_of(before[keyword]) != key_of(after[keyword])
+def _first_of(values: Collection[Any]) -> str:
+    return ", ".join(map(display_value, islice(values, 10))) + ", …" * (len(values) > 10)
 
 
-def _few(values: Any) -> str:
-    listed = [display_value(value) for value in values]
-    return ", ".join(listed[:10]) + ", …" * (len(listed) > 10)
-
-
-def _upper(comparison: _Comparison, old: Node, new: Node, keyword: str) -> None:
-    before, after = _keywords(old), _keywords(new)
-    is_looser = keyword not in after or (keyword in before and after[keyword] >= before[keyword])
-    path = pointer(new.pointer, keyword)
-    comparison.note(path, _words(keyword, before, after), breaking=not is_looser)
+def _upper(diff: _Diff) -> None:
+    was, now = diff.was, diff.now
+    diff.note_values(breaking=now is not None and (was is None or now < was))
 
 
 _LEAST = {"minLength": 0, "minItems": 0, "minProperties": 0, "minContains": 1}
 
 
-def _lower(comparison: _Comparison, old: Node, new: Node, keyword: str) -> None:
-    before, after = _keywords(old), _keywords(new)
-    default = _LEAST.get(keyword)
-    was, is_now = before.get(keyword, default), after.get(keyword, default)
-    is_looser = is_now is None or (was is not None and is_now <= was)
-    path = pointer(new.pointer, keyword)
-    comparison.note(path, _words(keyword, before, after), breaking=not is_looser)
+def _lower(diff: _Diff) -> None:
+    least = _LEAST.get(diff.keyword)
+    was = least if diff.was is None else diff.was
+    now = least if diff.now is None else diff.now
+    diff.note_values(breaking=now is not None and (was is None or now > was))
 
 
-def _multiple_of(comparison: _Comparison, old: Node, new: Node, keyword: str) -> None:
-    before, after = _keywords(old), _keywords(new)
-    is_looser = keyword not in after
-    if keyword in before and keyword in after:
-        ratio = Fraction(repr(before[keyword])) / Fraction(repr(after[keyword]))
+def _multiple_of(diff: _Diff) -> None:
+    is_looser = diff.is_removed
+    if diff.was is not None and diff.now is not None:
+        ratio = Fraction(repr(diff.was)) / Fraction(repr(diff.now))
         is_looser = ratio.denominator == 1
-    path = pointer(new.pointer, keyword)
-    comparison.note(path, _words(keyword, before, after), breaking=not is_looser)
+    diff.note_values(breaking=not is_looser)
 
 
-def _unique_items(comparison: _Comparison, old: Node, new: Node, keyword: str) -> None:
-    is_unique = _keywords(new).get(keyword, False)
-    was_unique = _keywords(old).get(keyword, False)
-    words = "items must be unique" if is_unique else "items no longer have to be unique"
-    breaking = is_unique and not was_unique
-    comparison.note(pointer(new.pointer, keyword), words, breaking=breaking)
+def _unique_items(diff: _Diff) -> None:
+    change = "items must be unique" if diff.now else "items no longer have to be unique"
+    diff.note(change, breaking=bool(diff.now and not diff.was))
 
 
-def _pattern(comparison: _Comparison, old: Node, new: Node, keyword: str) -> None:
-    before, after = _keywords(old), _keywords(new)
-    words = _words(keyword, before, after)
-    comparison.note(pointer(new.pointer, keyword), words, breaking=keyword in after)
+def _pattern(diff: _Diff) -> None:
+    diff.note_values(breaking=not diff.is_removed)
 
 
-def _required(comparison: _Comparison, old: Node, new: Node, keyword: str) -> None:
-    was, is_now = _keywords(old).get(keyword, []), _keywords(new).get(keyword, [])
-    fields_before = old.named.get("properties", {})
-    fields_after = new.named.get("properties", {})
-    for name in _missing(is_now, was):
-        if name in fields_before or name not in fields_after:  # a new field is noted as such
-            comparison.note(
-                _path_of(new, name), f"field {display_value(name)} is now required", breaking=True
-            )
-    for name in _missing(was, is_now):
-        if name in fields_after or name not in fields_before:
-            words = f"field {display_value(name)} is no longer required"
-            comparison.note(_path_of(new, name), words, breaking=False)
+def _required(diff: _Diff) -> None:
+    was, now = diff.was or [], diff.now or []
+    fields_before = diff.old.named.get("properties", {})
+    fields_now = diff.new.named.get("properties", {})
+
+    def note(name: str, change: str, *, breaking: bool) -> None:
+        path = pointer(diff.new.pointer, "properties", name) if name in fields_now else None
+        diff.note(f"field {display_value(name)} is {change}", path, breaking=breaking)
+
+    for name in _missing(now, was):
+        if name in fields_before or name not in fields_now:  # a new field is noted as such
+            note(name, "now required", breaking=True)
+    for name in _missing(was, now):
+        if name in fields_now or name not in fields_before:
+            note(name, "no longer required", breaking=False)
 
 
-def _missing(names: Sequence[str], others: Sequence[str]) -> list[str]:
-    known = set(others)
-    return [name for name in names if name not in known]
+def _missing(names: Iterable[str], existing: Iterable[str]) -> list[str]:
+    existing = set(existing)
+    return [name for name in names if name not in existing]
 
 
-def _path_of(node: Node, name: str) -> str:
-    if name in node.named.get("properties", {}):
-        return pointer(node.pointer, "properties", name)
-    return pointer(node.pointer, "required")
-
-
-def _required_beside(comparison: _Comparison, old: Node, new: Node, keyword: str) -> None:
+def _required_beside(diff: _Diff) -> None:
     """Lists of fields that are required if a field is present; schemas are ignored."""
-    before, after = _keywords(old).get(keyword, {}), _keywords(new).get(keyword, {})
+    before, after = diff.was or {}, diff.now or {}
     for trigger in dict.fromkeys([*before, *after]):
-        was, is_now = before.get(trigger, []), after.get(trigger, [])
-        path = pointer(new.pointer, keyword, trigger)
-        if isinstance(was, list) and isinstance(is_now, list):
-            for name in _missing(is_now, was):
-                words = (
-                    f"field {display_value(name)} is now required if {display_value(trigger)}"
-                    " is present"
-                )
-                comparison.note(path, words, breaking=True)
-            for name in _missing(was, is_now):
-                words = (
-                    f"field {display_value(name)} is no longer required if"
-                    f" {display_value(trigger)} is present"
-                )
-                comparison.note(path, words, breaking=False)
-        elif trigger in before and trigger in after and list in (type(was), type(is_now)):
-            words = "changed between a list of fields and a schema"
-            comparison.note(path, words, breaking=True)
+        was, now = before.get(trigger, []), after.get(trigger, [])
+        path = pointer(diff.path, trigger)
+        if isinstance(was, list) and isinstance(now, list):
+            present = f"required if {display_value(trigger)} is present"
+            for name in _missing(now, was):
+                change = f"field {display_value(name)} is now {present}"
+                diff.note(change, path, breaking=True)
+            for name in _missing(was, now):
+                change = f"field {display_value(name)} is no longer {present}"
+                diff.note(change, path, breaking=False)
+        elif trigger in before and trigger in after and list in (type(was), type(now)):
+            change = "changed between a list of fields and a schema"
+            diff.note(change, path, breaking=True)
 
 
-def _properties(comparison: _Comparison, old: Node, new: Node, keyword: str) -> None:
-    before, after = old.named.get(keyword, {}), new.named.get(keyword, {})
-    required = set(_keywords(new).get("required", ()))
-    for name in dict.fromkeys([*before, *after]):
-        if name not in after:
-            path = pointer(old.pointer, keyword, name)
-            comparison.note(path, f"field {display_value(name)} removed", breaking=True)
-        elif name in before:
-            comparison.compare(before[name], after[name])
-        elif name in required or after[name].schema is False:
-            kind = "required" if name in required else "forbidden"
-            comparison.note(
-                after[name].pointer, f"{kind} field {display_value(name)} added", breaking=True
-            )
+def _properties(diff: _Diff) -> None:
+    required = set(diff.new.keywords.get("required", ()))
+    for name, was, now in diff.named():
+        shown = display_value(name)
+        if now is None:
+            path = pointer(diff.old.pointer, diff.keyword, name)
+            diff.note(f"field {shown} removed", path, breaking=True)
+        elif was is not None:
+            diff.comparison.compare(was, now)
+        elif name in required:
+            diff.note(f"required field {shown} added", now.pointer, breaking=True)
+        elif now.schema is False:
+            diff.note(f"forbidden field {shown} added", now.pointer, breaking=True)
         else:
-            comparison.note(
-                after[name].pointer, f"optional field {display_value(name)} added", breaking=False
-            )
+            diff.note(f"optional field {shown} added", now.pointer, breaking=False)
 
 
-def _pattern_properties(comparison: _Comparison, old: Node, new: Node, keyword: str) -> None:
-    before, after = old.named.get(keyword, {}), new.named.get(keyword, {})
-    for name in dict.fromkeys([*before, *after]):
-        if name in before and name in after:
-            comparison.compare(before[name], after[name])
+def _named(diff: _Diff) -> None:
+    """Definitions can be added and removed, as references are always resolved; patterns cannot."""
+    is_pattern = diff.keyword == "patternProperties"
+    for name, was, now in diff.named():
+        if was is not None and now is not None:
+            diff.comparison.compare(was, now)
         else:
-            change = "removed" if name in before else "added"
-            path = pointer(new.pointer, keyword, name)
-            comparison.note(
-                path, f"pattern {display_value(name)} for fields {change}", breaking=True
-            )
+            subject = f"pattern {display_value(name)} for fields" if is_pattern else "definition"
+            change = f"{subject} {'removed' if was else 'added'}"
+            diff.note(change, pointer(diff.path, name), breaking=is_pattern)
 
 
-def _contains(comparison: _Comparison, old: Node, new: Node, keyword: str) -> None:
+def _dependent_schemas(diff: _Diff) -> None:
+    for name, was, now in diff.named():
+        diff.comparison.compare_or_any(was, now, pointer(diff.path, name))
+
+
+def _dependencies(diff: _Diff) -> None:
+    _required_beside(diff)
+    _dependent_schemas(diff)
+
+
+def _contains(diff: _Diff) -> None:
     """Adding it is breaking: even if any item matches, the array must not be empty."""
-    if keyword in old.one:
-        _one(comparison, old, new, keyword)
+    if diff.keyword in diff.old.single:
+        _single(diff)
     else:
-        _unknown(comparison, old, new, keyword)
+        diff.note_values(breaking=True)
 
 
-def _dependent_schemas(comparison: _Comparison, old: Node, new: Node, keyword: str) -> None:
-    before, after = old.named.get(keyword, {}), new.named.get(keyword, {})
-    for name in dict.fromkeys([*before, *after]):
-        path = pointer(new.pointer, keyword, name)
-        comparison.compare_or_any(before.get(name), after.get(name), path)
-
-
-def _dependencies(comparison: _Comparison, old: Node, new: Node, keyword: str) -> None:
-    _required_beside(comparison, old, new, keyword)
-    _dependent_schemas(comparison, old, new, keyword)
-
-
-def _definitions(comparison: _Comparison, old: Node, new: Node, keyword: str) -> None:
-    """References are always resolved, so adding or removing a definition is compatible."""
-    before, after = old.named.get(keyword, {}), new.named.get(keyword, {})
-    for name in dict.fromkeys([*before, *after]):
-        if name in before and name in after:
-            comparison.compare(before[name], after[name])
-        else:
-            change = "removed" if name in before else "added"
-            path = pointer(new.pointer, keyword, name)
-            comparison.note(path, f"definition {change}", breaking=False)
-
-
-def _one(comparison: _Comparison, old: Node, new: Node, keyword: str) -> None:
-    """A keyword with one schema, which allows everything if it is missing."""
-    if keyword in old.many or keyword in new.many:
-        _in_turn(comparison, old, new, keyword)
+def _single(diff: _Diff) -> None:
+    """A keyword with a single schema, which allows everything if it is missing."""
+    old, new, keyword = diff.old, diff.new, diff.keyword
+    if keyword in old.lists or keyword in new.lists:
+        _in_turn(diff)
     else:
-        path = pointer(new.pointer, keyword)
-        comparison.compare_or_any(old.one.get(keyword), new.one.get(keyword), path)
+        was, now = old.single.get(keyword), new.single.get(keyword)
+        diff.comparison.compare_or_any(was, now, diff.path)
 
 
-def _in_turn(comparison: _Comparison, old: Node, new: Node, keyword: str) -> None:
+def _in_turn(diff: _Diff) -> None:
     """A list of schemas, compared pairwise; ``anyOf`` may become longer."""
-    before, after = old.many.get(keyword, []), new.many.get(keyword, [])
-    may_grow = keyword == "anyOf" and before
-    if len(before) == len(after) or (may_grow and len(after) > len(before)):
-        for each in zip(before, after, strict=False):
-            comparison.compare(*each)
-        for added in after[len(before) :]:
-            comparison.note(added.pointer, "alternative added", breaking=False)
+    was = diff.old.lists.get(diff.keyword, [])
+    now = diff.new.lists.get(diff.keyword, [])
+    may_grow = diff.keyword == "anyOf" and was
+    if len(was) == len(now) or (may_grow and len(now) > len(was)):
+        for old, new in zip(was, now, strict=False):
+            diff.comparison.compare(old, new)
+        for added in now[len(was) :]:
+            diff.note("alternative added", added.pointer, breaking=False)
     else:
-        _unknown(comparison, old, new, keyword)
+        diff.note_values(breaking=True)
 
 
-def _strictly(comparison: _Comparison, old: Node, new: Node, keyword: str) -> None:
+def _strictly(diff: _Diff) -> None:
     """A keyword whose schemas can reject more if they are looser."""
-    before, after = old.one.get(keyword), new.one.get(keyword)
-    if before is not None and after is not None:
-        comparison.compare(before, after)
-    elif keyword in old.many and len(old.many[keyword]) == len(new.many.get(keyword, ())):
-        for each in zip(old.many[keyword], new.many[keyword], strict=True):
-            comparison.compare(*each)
+    keyword = diff.keyword
+    was, now = diff.old.single.get(keyword), diff.new.single.get(keyword)
+    if was is not None and now is not None:
+        diff.comparison.compare(was, now)
+    elif keyword in diff.old.lists and keyword in diff.new.lists:
+        _in_turn(diff)
     else:
-        _unknown(comparison, old, new, keyword)
+        diff.note_values(breaking=True)
 
 
-_RULES: Mapping[str, _Rule] = {
+_RULES: Mapping[str, Callable[[_Diff], None]] = {
     **dict.fromkeys(ANNOTATIONS, _annotation),
     "type": _type,
     **dict.fromkeys(("enum", "const"), _values),
@@ -450,14 +429,13 @@ _RULES: Mapping[str, _Rule] = {
     "dependencies": _dependencies,
     "dependentSchemas": _dependent_schemas,
     "properties": _properties,
-    "patternProperties": _pattern_properties,
-    **dict.fromkeys(("$defs", "definitions"), _definitions),
+    **dict.fromkeys(("$defs", "definitions", "patternProperties"), _named),
     **dict.fromkeys(
         (
             "additionalProperties", "additionalItems", "items", "propertyNames", "then", "else",
             "unevaluatedProperties", "unevaluatedItems",
         ),
-        _one,
+        _single,
     ),
     "contains": _contains,
     **dict.fromkeys(("allOf", "anyOf", "prefixItems"), _in_turn),

@@ -2,7 +2,7 @@
 
 A schema is accepted if it describes an object in Draft 7 or Draft 2020-12, has no external
 references, and is bounded: no schema refers to itself for the same value, and the number of
-schemas for one value is limited, since references can double it at every step.
+schemas for a value is limited, since references can double it at every step.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 from urllib.parse import unquote, urldefrag, urljoin
 
 from codebase_mcp.errors import InvalidInput
-from codebase_mcp.records.schemas.dialects import DRAFT_7, DRAFT_2020_12, dialect_of, meta_schema
+from codebase_mcp.records.schemas.keywords import DRAFT_7, DRAFT_2020_12
 from codebase_mcp.records.schemas.nodes import (
     Dialect,
     Node,
@@ -32,7 +32,7 @@ from codebase_mcp.records.schemas.patterns import PatternError, compile_pattern
 MAX_SCHEMA_BYTES = 64 * 1024
 MAX_SCHEMA_DEPTH = 32
 
-# How many schemas may apply to one value, and how long a chain of references may be.
+# How many schemas may apply to the same value, and how long a chain of references may be.
 MAX_ON_ONE_VALUE = 10_000
 MAX_CHAIN = 64
 
@@ -42,6 +42,33 @@ MAX_PATTERN_COST = 50_000
 MAX_STEPS = 1_000_000
 
 MAX_PROBLEMS = 20
+
+_VOCABULARIES = (
+    "core", "applicator", "unevaluated", "validation", "meta-data", "format-annotation", "content",
+)  # fmt: skip
+
+# Identifiers are written with either scheme, with and without the empty fragment.
+_DIALECTS = {
+    f"{scheme}://{dialect.uri.partition('://')[2].rstrip('#')}": dialect
+    for dialect in (DRAFT_7, DRAFT_2020_12)
+    for scheme in ("http", "https")
+}
+
+# The keywords with named subschemas, and all keywords with subschemas.
+_NAMED = frozenset(
+    (
+        "$defs", "definitions", "dependencies", "dependentSchemas", "patternProperties",
+        "properties",
+    )
+)  # fmt: skip
+_SUBSCHEMAS = _NAMED | frozenset(
+    (
+        "additionalItems", "additionalProperties", "allOf", "anyOf", "contains", "else", "if",
+        "items", "not", "oneOf", "prefixItems", "propertyNames", "then", "unevaluatedItems",
+        "unevaluatedProperties",
+    )
+)  # fmt: skip
+_WITHOUT_RULES = frozenset(("$defs", "definitions", "else", "then"))
 
 # Python refuses to convert longer integers to text.
 _MAX_BITS = 14_000
@@ -71,13 +98,11 @@ def accept_schema(document: Mapping[str, Any], field: str = "schema") -> Schema:
     require_size(field, "Schema", document, MAX_SCHEMA_BYTES, MAX_SCHEMA_DEPTH)
     dialect = DRAFT_7
     if "$schema" in document:
-        named = dialect_of(document["$schema"])
-        if named is None:
-            message = (
-                f"Schema has an unsupported $schema version: {display_value(document['$schema'])}"
-            )
+        uri = document["$schema"]
+        if not isinstance(uri, str) or uri.removesuffix("#") not in _DIALECTS:
+            message = f"Schema has an unsupported $schema version: {display_value(uri)}"
             raise _refused(field, "/$schema", message, f"{DRAFT_7.uri} or {DRAFT_2020_12.uri}")
-        dialect = named
+        dialect = _DIALECTS[uri.removesuffix("#")]
     if problems := _meta(dialect).problems(document):
         error = _refused(
             field,
@@ -166,7 +191,7 @@ def as_details(problems: Sequence[Problem]) -> list[dict[str, str]]:
 
 
 def and_more(problems: Sequence[Problem]) -> str:
-    """The number of further problems, to follow the first one in a message."""
+    """The number of further problems, for a message that shows the first."""
     rest = len(problems) - 1
     return (
         f" (and {rest}{' or more' if len(problems) == MAX_PROBLEMS else ''} more)" if rest else ""
@@ -175,7 +200,40 @@ def and_more(problems: Sequence[Problem]) -> str:
 
 @cache
 def _meta(dialect: Dialect) -> Schema:
-    return Schema(_Builder(dialect, meta_schema(dialect), "schema").finish())
+    """The compiled meta-schema."""
+    document = _meta_schema_of_draft_7() if dialect.is_draft_7 else _meta_schema_of_2020_12()
+    return Schema(_Builder(dialect, document, "schema").finish())
+
+
+def _meta_schema_of_draft_7() -> dict[str, Any]:
+    """The official schema plus ``$defs``, which is often used in path of ``definitions``."""
+    from jsonschema import Draft7Validator  # noqa: PLC0415 - not for the handshake
+
+    official = Draft7Validator.META_SCHEMA
+    properties = official["properties"]
+    return {**official, "properties": {**properties, "$defs": properties["definitions"]}}
+
+
+def _meta_schema_of_2020_12() -> dict[str, Any]:
+    """The official vocabularies, whose names do not clash, merged into a document."""
+    from jsonschema_specifications import (  # type: ignore[import-untyped]  # noqa: PLC0415
+        REGISTRY,
+    )
+
+    properties: dict[str, Any] = {}
+    definitions: dict[str, Any] = {}
+    for vocabulary in _VOCABULARIES:
+        part: Any = REGISTRY.contents(f"https://json-schema.org/draft/2020-12/meta/{vocabulary}")
+        properties |= part["properties"]
+        definitions |= part.get("$defs", {})
+    properties["definitions"] = properties["$defs"]
+    return {
+        "$schema": DRAFT_2020_12.uri,
+        "$dynamicAnchor": "meta",
+        "type": ["object", "boolean"],
+        "properties": properties,
+        "$defs": definitions,
+    }
 
 
 def _refused(
@@ -191,6 +249,7 @@ class _Builder:
 
     def __init__(self, dialect: Dialect, document: Mapping[str, Any], field: str) -> None:
         self._dialect = dialect
+        self._subschemas = _SUBSCHEMAS & (dialect.keywords.keys() | _WITHOUT_RULES)
         self._document = document
         self._field = field
         self._nodes: dict[str, Node] = {}
@@ -207,36 +266,35 @@ class _Builder:
         root = self._node(self._document, "")
         for node in self._nodes.values():
             for keyword in ("$ref", "$dynamicRef"):
-                if keyword in self._dialect.makers and keyword in _keywords(node):
+                if keyword in self._dialect.keywords and keyword in node.keywords:
                     node.refs[keyword] = self._target(node, keyword)
-        for node in self._nodes.values():
-            node.make_rules()
         return root
 
-    def _node(self, schema: Any, place: str) -> Node:
-        node = self._nodes[place] = Node(place, schema, self._dialect)
-        dialect = self._dialect
-        for keyword, value in _keywords(node).items():
-            at = pointer(place, keyword)
-            if keyword in dialect.one and not isinstance(value, list):
-                node.one[keyword] = self._node(value, at)
-            elif keyword in dialect.many:
-                node.many[keyword] = [
-                    self._node(inner, pointer(at, index)) for index, inner in enumerate(value)
-                ]
-            elif keyword in dialect.named:
+    def _node(self, schema: Any, path: str) -> Node:
+        node = self._nodes[path] = Node(path, schema, self._dialect)
+        for keyword, value in node.keywords.items():
+            at = pointer(path, keyword)
+            if keyword not in self._subschemas:
+                continue
+            if keyword in _NAMED:
                 node.named[keyword] = {
                     name: self._node(inner, pointer(at, name))
                     for name, inner in value.items()
                     if not isinstance(inner, list)
                 }
+            elif isinstance(value, list):
+                node.lists[keyword] = [
+                    self._node(inner, pointer(at, index)) for index, inner in enumerate(value)
+                ]
+            else:
+                node.single[keyword] = self._node(value, at)
         self._name(node)
         self._compile(node)
         return node
 
     def _name(self, node: Node) -> None:
         """Register the anchors; refuse an inner ``$id``, as it would start another document."""
-        schema = _keywords(node)
+        schema = node.keywords
         names = [schema[k] for k in ("$anchor", "$dynamicAnchor") if k in schema]
         if self._dialect.is_draft_7:
             own = schema.get("$id", "")
@@ -251,61 +309,57 @@ class _Builder:
                 raise _refused(self._field, node.pointer, message, "unique anchors")
 
     def _compile(self, node: Node) -> None:
-        schema = _keywords(node)
+        schema = node.keywords
         sources = dict.fromkeys(schema.get("patternProperties", ()), "patternProperties")
         if "pattern" in schema:
             sources[schema["pattern"]] = "pattern"
         for source, keyword in sources.items():
-            place = pointer(node.pointer, keyword)
+            path = pointer(node.pointer, keyword)
             try:
                 node.patterns[source] = compile_pattern(source)
             except PatternError as problem:
-                message = f"Schema has a pattern that {problem}: {display_value(source)} at {place}"
+                message = f"Schema has a pattern that {problem}: {display_value(source)} at {path}"
                 hint = (
                     "Use ECMAScript patterns without lookarounds, backreferences and inline flags."
                 )
                 raise _refused(
-                    self._field, place, message, "a pattern that matches in linear time", hint
+                    self._field, path, message, "a pattern that matches in linear time", hint
                 ) from None
             self._pattern_cost += node.patterns[source].cost
             if self._pattern_cost > MAX_PATTERN_COST:
                 message = "Schema has too many large patterns"
-                raise _refused(self._field, place, message, "fewer repetitions in patterns")
+                raise _refused(self._field, path, message, "fewer repetitions in patterns")
 
     def _target(self, node: Node, keyword: str) -> Node:
         reference = node.schema[keyword]
-        place = pointer(node.pointer, keyword)
+        path = pointer(node.pointer, keyword)
         uri, fragment = urldefrag(reference)
         if uri and urljoin(self._id, uri) != self._id:
-            message = f"Schema has an external reference: {display_value(reference)} at {place}"
+            message = f"Schema has an external reference: {display_value(reference)} at {path}"
             hint = (
                 "External schemas are not fetched. Copy it into definitions, and refer to"
                 " #/definitions/NAME."
             )
-            raise _refused(self._field, place, message, "references within the schema", hint)
+            raise _refused(self._field, path, message, "references within the schema", hint)
         name = unquote(fragment)
-        known = self._nodes if name.startswith("/") or not name else self._anchors
-        if name not in known:
+        targets = self._nodes if name.startswith("/") or not name else self._anchors
+        if name not in targets:
             message = (
                 f"Schema has a reference that cannot be resolved: {display_value(reference)}"
-                f" at {place}"
+                f" at {path}"
             )
             hint = "Put the schema into definitions or $defs, and refer to #/definitions/NAME."
-            raise _refused(self._field, place, message, "a reference to a subschema", hint)
-        return known[name]
-
-
-def _keywords(node: Node) -> Mapping[str, Any]:
-    return node.schema if isinstance(node.schema, Mapping) else {}
+            raise _refused(self._field, path, message, "a reference to a subschema", hint)
+        return targets[name]
 
 
 def _require_end(root: Node, field: str) -> None:
-    """Refuse a schema that, for one value, refers to itself or applies too many schemas."""
-    known: dict[str, tuple[int, int]] = {}  # how many schemas, and how many in a row
+    """Refuse a schema that, for the same value, refers to itself or applies too many schemas."""
+    extents: dict[str, tuple[int, int]] = {}  # how many schemas, and how many in a row
 
     def extent(node: Node, chain: tuple[str, ...]) -> tuple[int, int]:
-        if node.pointer in known:
-            return known[node.pointer]
+        if node.pointer in extents:
+            return extents[node.pointer]
         if node.pointer in chain:
             message = f"Schema refers to itself endlessly: {node.pointer or 'its root'}"
             hint = "A schema may refer to itself only from properties or items."
@@ -321,7 +375,7 @@ def _require_end(root: Node, field: str) -> None:
         if count > MAX_ON_ONE_VALUE:
             message = f"Schema applies more than {MAX_ON_ONE_VALUE:,} schemas to one value"
             raise _refused(field, node.pointer, message, f"at most {MAX_ON_ONE_VALUE}")
-        known[node.pointer] = count, row
+        extents[node.pointer] = count, row
         return count, row
 
     waiting = [root]
@@ -332,9 +386,9 @@ def _require_end(root: Node, field: str) -> None:
 
 
 def _describes_object(node: Node) -> bool:
-    schema = _keywords(node)
+    schema = node.keywords
     if not node.is_only_reference and "type" in schema:
         return schema["type"] in ("object", ["object"])
     if not node.is_only_reference and "properties" in schema:
         return True
-    return any(map(_describes_object, [*node.refs.values(), *node.many.get("allOf", ())]))
+    return any(map(_describes_object, [*node.refs.values(), *node.lists.get("allOf", ())]))

@@ -13,8 +13,9 @@ from typing import Any
 
 from codebase_mcp.records.schemas.patterns import Pattern
 
-# The path to a part of a value: a field or index below another place. None is the whole value.
-Place = tuple["Place", "str | int"] | None
+# The path to a part of a value: the location of its container, and a field or index in there.
+# None is the whole value.
+Location = tuple["Location", "str | int"] | None
 
 _SHOWN_CHARS = 60
 
@@ -25,7 +26,7 @@ class TooCostly(Exception):
 
 @dataclass(slots=True)
 class Run:
-    """One check of one value, with the steps that it may still take."""
+    """A check of a value, with the number of steps left."""
 
     steps: int
 
@@ -47,19 +48,19 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """What is wrong with the value at a place; ``of_type`` says that it has the wrong type."""
+    """A problem of the value at a location; ``of_type`` marks a value of the wrong type."""
 
-    place: Place
+    location: Location
     message: str
     of_type: bool = False
 
     @property
     def path(self) -> str:
-        """The place as a JSON pointer."""
+        """The location as a JSON pointer."""
         steps: list[str | int] = []
-        place = self.place
-        while place is not None:
-            place, step = place
+        location = self.location
+        while location is not None:
+            location, step = location
             steps.append(step if isinstance(step, int) else step[:_SHOWN_CHARS])
         return pointer("", *reversed(steps))
 
@@ -67,87 +68,110 @@ class Problem:
         return f"{self.path or 'the value'} {self.message}"
 
 
-Rule = Callable[[Any, Place, Run], Iterator[Problem]]
-Maker = Callable[["Node", Any], Rule]
-"""Makes the rule of a keyword from the schema that contains it and the keyword's value."""
+Rule = Callable[["Node", Any, Any, Location, Run], Iterator[Problem]]
+"""Checks a keyword: its schema, its argument, the value and its location, and the run.
+
+The argument of a keyword with subschemas consists of nodes; other arguments are as in the schema.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Keyword:
+    """A keyword's rule, and the only types of values that it applies to.
+
+    ``prepare`` converts the argument once, before its first use.
+    """
+
+    rule: Rule
+    types: tuple[type, ...] | None = None
+    prepare: Callable[[Any], Any] | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Dialect:
-    """A version of JSON Schema: the rules of its keywords, and which contain subschemas.
-
-    Keywords in ``one`` hold a schema, those in ``many`` a list of schemas, those in ``named`` an
-    object of schemas.
-    """
+    """A version of JSON Schema."""
 
     name: str
     uri: str
-    makers: Mapping[str, Maker]
-    one: frozenset[str]
-    many: frozenset[str]
-    named: frozenset[str]
+    keywords: Mapping[str, Keyword]
     is_draft_7: bool
 
 
 @dataclass(eq=False, slots=True)
 class Node:
-    """A schema at its place in a document, with its subschemas by keyword.
+    """A schema in a document, with its subschemas by keyword.
 
-    ``refs`` are the schemas that it refers to, ``patterns`` its regular expressions.
+    A keyword holds a ``single`` subschema, a list of them, or an object of ``named`` subschemas.
+    ``refs`` are the schemas that it refers to, ``patterns`` its regular expressions by source.
     """
 
     pointer: str
     schema: Any
     dialect: Dialect
-    one: dict[str, Node] = field(default_factory=dict)
-    many: dict[str, list[Node]] = field(default_factory=dict)
+    single: dict[str, Node] = field(default_factory=dict)
+    lists: dict[str, list[Node]] = field(default_factory=dict)
     named: dict[str, dict[str, Node]] = field(default_factory=dict)
     refs: dict[str, Node] = field(default_factory=dict)
     patterns: dict[str, Pattern] = field(default_factory=dict)
-    rules: list[Rule] = field(default_factory=list)
+    _rules: dict[type, list[tuple[Rule, Any]]] = field(default_factory=dict)
+
+    @property
+    def keywords(self) -> Mapping[str, Any]:
+        """The schema as an object; true and false have no keywords."""
+        return self.schema if isinstance(self.schema, Mapping) else {}
 
     @property
     def is_only_reference(self) -> bool:
         """In Draft 7, keywords beside ``$ref`` are ignored."""
         return self.dialect.is_draft_7 and "$ref" in self.refs
 
-    def make_rules(self) -> None:
-        """Make the rules of the keywords, once all subschemas and references are resolved."""
-        if self.schema is False:
-            self.rules = [_never]
-        elif self.schema is not True:
-            makers = self.dialect.makers
-            active = ["$ref"] if self.is_only_reference else self.schema.keys() & makers.keys()
-            self.rules = [
-                makers[keyword](self, value)
-                for keyword, value in self.schema.items()
-                if keyword in active
-            ]
-
-    def check(self, value: Any, place: Place, run: Run) -> Iterator[Problem]:
+    def check(self, value: Any, location: Location, run: Run) -> Iterator[Problem]:
         """The problems of a value."""
-        run.spend(1 + len(self.rules))
-        for rule in self.rules:
-            yield from rule(value, place, run)
+        rules = self._rules.get(type(value))
+        if rules is None:
+            rules = self._rules[type(value)] = self._rules_for(type(value))
+        run.spend(1 + len(rules))
+        if self.schema is False:
+            yield Problem(location, "is not allowed")
+        for rule, argument in rules:
+            yield from rule(self, argument, value, location, run)
 
     def fits(self, value: Any, run: Run) -> bool:
         """Whether a value has no problems."""
         return next(self.check(value, None, run), None) is None
+
+    def _rules_for(self, kind: type) -> list[tuple[Rule, Any]]:
+        """The rules for values of a type, with their arguments, in the order of the schema."""
+        rules = []
+        for name in ["$ref"] if self.is_only_reference else self.keywords:
+            keyword = self.dialect.keywords.get(name)
+            if keyword and (keyword.types is None or kind in keyword.types):
+                rules.append((keyword.rule, self._argument(name, keyword)))
+        return rules
+
+    def _argument(self, name: str, keyword: Keyword) -> Any:
+        for compiled in (self.single, self.lists, self.refs):
+            if name in compiled:
+                return compiled[name]
+        argument = self.schema[name]
+        if name in self.named:  # Draft 7's "dependencies" also contains lists of names
+            return argument | self.named[name]
+        return keyword.prepare(argument) if keyword.prepare else argument
 
     def about_same_value(self) -> Iterator[Node]:
         """The subschemas and references that apply to the same value as this schema."""
         yield from self.refs.values()
         if not self.is_only_reference:
             for keyword in _ABOUT_SAME_VALUE:
-                if keyword in self.one:
-                    yield self.one[keyword]
-                yield from self.many.get(keyword, ())
+                if keyword in self.single:
+                    yield self.single[keyword]
+                yield from self.lists.get(keyword, ())
                 yield from self.named.get(keyword, {}).values()
 
     def parts(self) -> Iterator[Node]:
         """All direct subschemas."""
-        yield from self.one.values()
-        for nodes in self.many.values():
+        yield from self.single.values()
+        for nodes in self.lists.values():
             yield from nodes
         for by_name in self.named.values():
             yield from by_name.values()
@@ -156,10 +180,6 @@ class Node:
 _ABOUT_SAME_VALUE = (
     "allOf", "anyOf", "oneOf", "not", "if", "then", "else", "dependentSchemas", "dependencies",
 )  # fmt: skip
-
-
-def _never(value: Any, place: Place, run: Run) -> Iterator[Problem]:
-    yield Problem(place, "is not allowed")
 
 
 def pointer(start: str, *steps: str | int) -> str:

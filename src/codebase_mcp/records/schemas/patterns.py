@@ -55,8 +55,7 @@ def compile_pattern(source: str) -> Pattern:
     """
     if len(source) > MAX_CHARS:
         raise PatternError(f"is longer than {MAX_CHARS:,} characters")
-    translation = _Translation(source)
-    translated = translation.whole()
+    translated, cost = _translate(source)
     try:
         engine = SchemaValidator(
             core_schema.str_schema(pattern=translated, regex_engine="rust-regex")
@@ -64,15 +63,19 @@ def compile_pattern(source: str) -> Pattern:
     except SchemaError as error:
         reason = str(error).rpartition("error: ")[2].strip()
         raise PatternError(f"is not a valid regular expression: {reason}") from None
-    return Pattern(source, translation.cost, engine)
+    return Pattern(source, cost, engine)
 
 
-_COUNT = re.compile(r"\{(\d+)(?:,(\d*))?\}", re.ASCII)
-_GROUP = re.compile(r"\((?:\?(?:P?<[A-Za-z_]\w*>|:))?", re.ASCII)
-_ESCAPE = re.compile(
-    r"\\(?:u\{[0-9a-fA-F]{1,6}\}|u[0-9a-fA-F]{4}|x[0-9a-fA-F]{2}|[pP]\{[\w=]+\}|.)",
+# A character or an escape; atomic, as otherwise an unclosed class could be read in many ways.
+_ITEM = r"(?>\\(?:u\{[0-9a-fA-F]{1,6}\}|u[0-9a-fA-F]{4}|x[0-9a-fA-F]{2}|[pP]\{[\w=]+\}|.)|[^\\])"
+_TOKEN = re.compile(
+    r"(?P<group>\((?:\?(?:P?<[A-Za-z_]\w*>|:))?)"
+    r"|(?P<count>\{(?P<least>\d+)(?:,(?P<most>\d*))?\})"
+    rf"|\[(?P<negated>\^?)(?P<members>(?:(?!\]){_ITEM})*+)\]"
+    rf"|(?P<item>{_ITEM})",
     re.ASCII | re.DOTALL,
 )
+_MEMBER = re.compile(rf"({_ITEM})(?:-({_ITEM}))?", re.ASCII | re.DOTALL)
 _SPECIAL = frozenset("\\.+*?()|[]{}^$#&-~")
 _SPACE = r"\t-\r \x{A0}\x{1680}\x{2000}-\x{200A}\x{2028}\x{2029}\x{202F}\x{205F}\x{3000}\x{FEFF}"
 _ESCAPES: Mapping[str, tuple[str, int]] = {
@@ -85,134 +88,86 @@ _ESCAPES: Mapping[str, tuple[str, int]] = {
     "0": (r"\x00", 1),
     **{control: (f"\\{control}", 1) for control in "tnrfv"},
 }
-_OUTSIDE_CLASS = {"b": (r"(?-u:\b)", 1), "B": (r"(?-u:\B)", 1)}
-_INSIDE_CLASS = {"b": (r"\x08", 1)}
+_OUTSIDE_CLASS = {**_ESCAPES, "b": (r"(?-u:\b)", 1), "B": (r"(?-u:\B)", 1)}
+_INSIDE_CLASS = {**_ESCAPES, "b": (r"\x08", 1)}
 _NO_LINE_END = r"[^\n\r\x{2028}\x{2029}]"
 
 
-class _Translation:
-    """Translates a pattern from left to right, and computes its cost."""
-
-    def __init__(self, source: str) -> None:
-        self._source = source
-        self._at = 0
-        self._groups = [0]  # the cost of each open group so far; the first is the whole pattern
-        self._last = 0  # the cost of the part that a following repetition repeats
-
-    @property
-    def cost(self) -> int:
-        return max(1, sum(self._groups))
-
-    def whole(self) -> str:
-        """The pattern in the engine's syntax; the engine reports other syntax errors."""
-        parts = []
-        while self._at < len(self._source):
-            parts.append(self._next())
-            if self.cost > MAX_COST:
-                message = f"is too large: with repetitions expanded it has over {MAX_COST:,} parts"
+def _translate(source: str) -> tuple[str, int]:
+    """The pattern in the engine's syntax, and its cost; the engine reports other syntax errors."""
+    if (len(source) - len(source.rstrip("\\"))) % 2:
+        raise PatternError("ends with a backslash")
+    parts = []
+    groups = [0]  # the cost of each open group so far; the first is the whole pattern
+    last = 0  # the cost of the part that a following repetition repeats
+    position = 0
+    while token := _TOKEN.match(source, position):
+        position = token.end()
+        part = token[0]
+        if token["group"]:
+            if source.startswith(("?=", "?!", "?<=", "?<!"), position):
+                raise PatternError("contains a lookaround, which is not supported")
+            if source.startswith("?", position):
+                message = "contains a flag or an unknown group type, which is not supported"
                 raise PatternError(message)
-        return "".join(parts)
+            groups.append(0)
+            part = "(?:"
+        elif token["count"]:
+            times = max(1, int(token["least"]), int(token["most"] or 0))
+            groups[-1] += last * (times - 1)
+            last *= times
+        elif part not in ("*", "+", "?", "|"):
+            if part == ")":
+                last = max(1, groups.pop()) if len(groups) > 1 else 0
+            elif token["members"] is not None:
+                part, last = _class(bool(token["negated"]), token["members"])
+            else:
+                part, last = _outside_class(part)
+            groups[-1] += last
+        parts.append(part)
+        if sum(groups) > MAX_COST:
+            message = f"is too large: with repetitions expanded it has over {MAX_COST:,} parts"
+            raise PatternError(message)
+    return "".join(parts), max(1, sum(groups))
 
-    def _next(self) -> str:
-        char = self._source[self._at]
-        if char == "(":
-            return self._open()
-        if char == "{" and (count := _COUNT.match(self._source, self._at)):
-            return self._repeat(count)
-        if char in "*+?|":
-            self._at += 1
-            return char
-        return self._atom(*self._single(char))
 
-    def _single(self, char: str) -> tuple[str, int]:
-        """One item that a repetition can follow: a character, a set, an anchor, a group's end."""
-        if char == "\\":
-            return self._escape(_OUTSIDE_CLASS)
-        if char == "[":
-            return self._class()
-        self._at += 1
-        if char == ")":
-            return char, max(1, self._groups.pop()) if len(self._groups) > 1 else 0
-        if char == ".":
-            return _NO_LINE_END, _BEYOND_ASCII
-        return (char, 1) if char in "^$" else _literal(char)
+def _outside_class(item: str) -> tuple[str, int]:
+    if item == "[":
+        raise PatternError("is not a valid regular expression: unclosed character class")
+    if item == ".":
+        return _NO_LINE_END, _BEYOND_ASCII
+    return (item, 1) if item in "^$" else _item(item, _OUTSIDE_CLASS)
 
-    def _atom(self, translated: str, cost: int) -> str:
-        self._last = cost
-        self._groups[-1] += cost
-        return translated
 
-    def _open(self) -> str:
-        group = _GROUP.match(self._source, self._at)
-        assert group is not None
-        self._at = group.end()
-        if self._source.startswith(("?=", "?!", "?<=", "?<!"), self._at):
-            raise PatternError("contains a lookaround, which is not supported")
-        if self._source.startswith("?", self._at):
-            raise PatternError("contains a flag or an unknown group type, which is not supported")
-        self._groups.append(0)
-        return "(?:"
+def _class(is_negated: bool, members: str) -> tuple[str, int]:
+    """A set of characters in brackets; ``[]`` matches nothing, ``[^]`` anything."""
+    if not members:
+        return (r"[\s\S]" if is_negated else r"[^\s\S]"), _BEYOND_ASCII
+    parts, cost = [], _BEYOND_ASCII if is_negated else 0
+    for first, last in _MEMBER.findall(members):
+        part, of_part = _item(first, _INSIDE_CLASS)
+        if last:
+            end, of_end = _item(last, _INSIDE_CLASS)
+            if "[" in (part[0], end[0]):
+                raise PatternError("contains a range between sets of characters")
+            part, of_part = f"{part}-{end}", max(of_part, of_end)
+        parts.append(part)
+        cost += of_part if of_part > 1 else 0
+    return f"[{'^' if is_negated else ''}{''.join(parts)}]", min(max(1, cost), _PROPERTY)
 
-    def _repeat(self, count: re.Match[str]) -> str:
-        self._at = count.end()
-        times = max(1, int(count[1]), int(count[2] or 0))
-        self._groups[-1] += self._last * (times - 1)
-        self._last *= times
-        return count[0]
 
-    def _escape(self, here: Mapping[str, tuple[str, int]]) -> tuple[str, int]:
-        escape = _ESCAPE.match(self._source, self._at)
-        if escape is None:
-            raise PatternError("ends with a backslash")
-        self._at = escape.end()
-        text, char = escape[0], escape[0][1]
-        if known := here.get(char) or _ESCAPES.get(char):
-            return known
-        if len(text) > 2:
-            return text, _PROPERTY if char in "pP" else _BEYOND_ASCII
+def _item(item: str, escapes: Mapping[str, tuple[str, int]]) -> tuple[str, int]:
+    """A character or an escape, and its cost."""
+    char = item[-1]
+    if len(item) > 1:
+        char = item[1]
+        if char in escapes:
+            return escapes[char]
+        if len(item) > 2:
+            return item, _PROPERTY if char in "pP" else _BEYOND_ASCII
         if char in "123456789k":
             raise PatternError("contains a backreference, which is not supported")
         if char.isascii() and char.isalnum():
-            raise PatternError(f"contains an unknown escape: {text}")
-        return _literal(char)
-
-    def _class(self) -> tuple[str, int]:
-        """A set of characters in brackets; an empty one matches nothing, ``[^]`` anything."""
-        is_negated = self._source.startswith("^", self._at + 1)
-        self._at += 2 if is_negated else 1
-        members, cost = [], _BEYOND_ASCII if is_negated else 0
-        while not self._source.startswith("]", self._at):
-            member, of_member = self._member()
-            members.append(member)
-            cost += of_member if of_member > 1 else 0
-        self._at += 1
-        if not members:
-            return (r"[\s\S]" if is_negated else r"[^\s\S]"), _BEYOND_ASCII
-        return f"[{'^' if is_negated else ''}{''.join(members)}]", min(max(1, cost), _PROPERTY)
-
-    def _member(self) -> tuple[str, int]:
-        """A character, a range or a set within brackets."""
-        first, cost = self._char_in_class()
-        rest = self._source[self._at : self._at + 2]
-        if len(rest) < 2 or rest[0] != "-" or rest[1] == "]":
-            return first, cost
-        self._at += 1
-        last, of_last = self._char_in_class()
-        if "[" in (first[0], last[0]):
-            raise PatternError("contains a range between sets of characters")
-        return f"{first}-{last}", max(cost, of_last)
-
-    def _char_in_class(self) -> tuple[str, int]:
-        char = self._source[self._at : self._at + 1]
-        if not char:
-            raise PatternError("is not a valid regular expression: unclosed character class")
-        if char == "\\":
-            return self._escape(_INSIDE_CLASS)
-        self._at += 1
-        return _literal(char)
-
-
-def _literal(char: str) -> tuple[str, int]:
-    """A literal character."""
-    escaped = f"\\{char}" if char in _SPECIAL else char
-    return escaped, 1 if char.isascii() else _BEYOND_ASCII
+            raise PatternError(f"contains an unknown escape: {item}")
+    literal = f"\\{char}" if char in _SPECIAL else char
+    return literal, 1 if char.isascii() else _BEYOND_ASCII
