@@ -16,7 +16,7 @@ from fastmcp import Client
 from tests.git import git
 
 from codebase_mcp.app.app import App
-from codebase_mcp.background.worker import working
+from codebase_mcp.background.lifespan import working
 from codebase_mcp.index.progress import RunPhase
 from codebase_mcp.records.tasks import create_task
 from codebase_mcp.settings.loading import Settings

@@ -14,8 +14,8 @@ from codebase_mcp.database.projects import Project
 from codebase_mcp.embedding.profile import Profile
 from codebase_mcp.embedding.static import StaticEmbedder
 from codebase_mcp.index import secondary_model, store
+from codebase_mcp.index.identity import View
 from codebase_mcp.index.prepare import PreparedBlob, Preparer, RawText
-from codebase_mcp.index.view import View
 from codebase_mcp.model import FileKind, SourceFile
 
 pytestmark = pytest.mark.anyio

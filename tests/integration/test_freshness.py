@@ -272,11 +272,11 @@ async def test_a_look_at_everything_that_finds_nothing_leaves_the_last_run_on_re
 ) -> None:
     asked = await app.index(root, project_id)
 
-    await app.freshness.update_index(asked.project, root, None)
+    await app.trees.update_index(asked.project, root, None)
     async with app.enter(project_id) as here:
         [kept] = await load_runs(here.tx)
     (root / "src/auth.py").write_text("def authenticate(): ...\n")
-    await app.freshness.update_index(asked.project, root, None)
+    await app.trees.update_index(asked.project, root, None)
     async with app.enter(project_id) as here:
         [newer] = await load_runs(here.tx)
 

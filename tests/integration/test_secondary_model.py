@@ -25,7 +25,7 @@ from tests.onnx_models import make_folder
 
 from codebase_mcp.app.app import App
 from codebase_mcp.background import backfill as background
-from codebase_mcp.background.backfill import backfilling
+from codebase_mcp.background.lifespan import backfilling
 from codebase_mcp.errors import EmbeddingUnavailable
 from codebase_mcp.search import secondary
 from codebase_mcp.settings.loading import Settings

@@ -23,7 +23,6 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 from codebase_mcp.app.first_runs import FirstRuns, ReportProgress
-from codebase_mcp.app.freshness import Freshness
 from codebase_mcp.app.index_runs import IndexRuns
 from codebase_mcp.app.process_wide import apply_to_process
 from codebase_mcp.app.reports import (
@@ -47,10 +46,11 @@ from codebase_mcp.database.projects import (
 )
 from codebase_mcp.embedding.models import Models
 from codebase_mcp.errors import ProjectNotFound
+from codebase_mcp.freshness.trees import IndexedTrees
+from codebase_mcp.freshness.verified_search import Freshness
 from codebase_mcp.index.identity import PROGRAM_VERSION
 from codebase_mcp.index.inventory import load_inventory
 from codebase_mcp.index.queue import JobQueue
-from codebase_mcp.index.refresh import Outdated, Refresher
 from codebase_mcp.projects.identity import ANONYMOUS, Identity
 from codebase_mcp.projects.repository_lookup import (
     IndexedIn,
@@ -76,7 +76,6 @@ if TYPE_CHECKING:
     from codebase_mcp.app.symbols import Symbols
     from codebase_mcp.app.transfers import Transfers
     from codebase_mcp.app.views import Views
-    from codebase_mcp.index.backfill import Backfill
     from codebase_mcp.index.progress import RunProgress
     from codebase_mcp.projects.health import Health
     from codebase_mcp.projects.workflow import WorkflowClient
@@ -120,21 +119,23 @@ class App:
             database, models, PROGRAM_VERSION, nearest, memory, only_once=only_once
         )
         self.jobs = JobQueue(database)
-        refresher = Refresher(
+        self.trees = IndexedTrees(
             database,
             self._runs.bring_up_to_date,
             lambda root: repository_at(settings, root).selection,
-            outdated=Outdated(
-                lambda profile: models.is_outdated(profile, PROGRAM_VERSION), self.jobs.request
-            ),
-            chosen_by=choice_of(settings),
+            choice_of(settings),
+        )
+        self.freshness = Freshness(
+            self._searcher,
+            self.trees,
+            is_outdated=lambda profile: models.is_outdated(profile, PROGRAM_VERSION),
+            request_rebuild=self.jobs.request,
             budget_s=settings.check_ms / 1000,
             only_once=only_once,
         )
-        self.freshness = Freshness(database, self._searcher, refresher)
         self.resolver = Resolver(database, _workflow(settings), chosen=settings.project)
         self._first_runs = FirstRuns(self._index_first, self.jobs)
-        self.scopes = Scopes(settings, self.resolver, self.freshness, self._first_runs)
+        self.scopes = Scopes(settings, self.resolver, self.trees, self._first_runs)
         self._searches = Searches(self._searcher, self.freshness, self, only_once=only_once)
 
     # What a search does not need is loaded when it is first used: a command pays for every module.
@@ -147,16 +148,9 @@ class App:
         return Views(
             self.database,
             lambda: self._runs.commits,
-            self.freshness.selection_of,
+            self.trees.selection_of,
             only_once=self._only_once,
         )
-
-    @cached_property
-    def backfill(self) -> Backfill:
-        """Adds the vectors of the secondary model."""
-        from codebase_mcp.index.backfill import Backfill  # noqa: PLC0415
-
-        return Backfill(self.database, self.models)
 
     @cached_property
     def changes(self) -> Changes:
@@ -301,7 +295,7 @@ class App:
             operation_id=operation_id,
             progress=progress,
         )
-        self.freshness.forget(project)
+        self.trees.forget(project)
         return IndexReport(run.result, project, source, repository, run.commits, run.branches)
 
     async def _index_first(
@@ -310,7 +304,7 @@ class App:
         """Index a repository because a question was asked in it."""
         root, repository = await self._repository_settings(root, ANONYMOUS)
         await self._runs.run(project, root, repository, progress=progress)
-        self.freshness.forget(project)
+        self.trees.forget(project)
 
     async def update(
         self,

@@ -19,7 +19,7 @@ from codebase_mcp.background.progress import (
 from codebase_mcp.database.naming import DEFAULT_ID
 from codebase_mcp.database.projects import Project
 from codebase_mcp.errors import NotFound
-from codebase_mcp.index.holdings import count_holdings, repositories_of
+from codebase_mcp.index.inventory import begun_repositories, count_items
 from codebase_mcp.index.queue import IndexJob
 from codebase_mcp.index.runs import RunState, load_runs
 from codebase_mcp.index.secondary_model import SecondaryModelState, load_state
@@ -150,7 +150,7 @@ async def indexing_state(
         # Jobs before runs, so that a run that begins in between is not counted twice.
         jobs = await app.jobs.jobs(here.project.schema_name)
         runs = await load_runs(here.tx)
-        known = await repositories_of(here.tx)
+        known = await begun_repositories(here.tx)
         secondary = await load_state(
             here.tx,
             app.models.embedder.name if app.models.has_secondary else None,
@@ -186,9 +186,9 @@ async def clear_index(
     project = state.project
     await app.jobs.stop(project.schema_name, repository_id)
     async with app.enter(_name(project), identity, readonly=True) as here:
-        indexed = [number for number, _ in await repositories_of(here.tx)]
+        indexed = [number for number, _ in await begun_repositories(here.tx)]
         wanted = [one for one in indexed if repository_id in (None, one)]
-        items = await count_holdings(here.tx, wanted)
+        items = await count_items(here.tx, wanted)
     for one in wanted:
         await app.remove(str(one), _name(project), identity)
     return project, items

@@ -10,8 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from codebase_mcp.app.app import App
@@ -32,9 +31,6 @@ _ABORT_POLL_S = 1.0
 # How long ended jobs can be queried.
 _KEEP_HOURS = 72
 _DELETE_EVERY_S = 3600.0
-
-# How long a worker that stops may take to return its job to the queue.
-_END_S = 6.0
 
 
 class Worker:
@@ -83,7 +79,9 @@ class Worker:
             is_away = False
             if once and not state.waiting and not state.running:
                 return
-            await _wait_for(event, self._pause(state))
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._pause(state)):
+                    await event.wait()
 
     def _pause(self, state: QueueState) -> float:
         """How long to wait if no notification comes."""
@@ -115,39 +113,6 @@ class Worker:
         await self._runner.library.job_manager.delete_old_jobs(
             _KEEP_HOURS, QUEUE, include_failed=True, include_cancelled=True, include_aborted=True
         )
-
-
-@asynccontextmanager
-async def working(app: App, slots: int) -> AsyncIterator[None]:
-    """Run jobs while the block runs; at its end a running job goes back to the queue."""
-    if not slots:
-        yield
-        return
-    worker = Worker(app, slots)
-    app.jobs.workers_here += slots
-    task = asyncio.create_task(worker.run())
-    task.add_done_callback(_report)
-    try:
-        yield
-    finally:
-        app.jobs.workers_here -= slots
-        worker.stop_waiting()
-        task.cancel()
-        await asyncio.wait([task], timeout=_END_S)
-
-
-def _report(task: asyncio.Task[None]) -> None:
-    if not task.cancelled() and (error := task.exception()):
-        _log.error("The job worker ended with an unexpected error", exc_info=error)
-
-
-async def _wait_for(event: asyncio.Event, pause_s: float) -> None:
-    """Wait for the event, but no longer than the pause."""
-    try:
-        async with asyncio.timeout(pause_s):
-            await event.wait()
-    except TimeoutError:
-        return
 
 
 def _open_runner(app: App) -> JobRunner:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 import asyncio
 import logging
-from contextlib import AbstractAsyncContextManager, nullcontext
+from contextlib import nullcontext
 
 from codebase_mcp.app.app import App
-from codebase_mcp.background.backfill import backfilling
+from codebase_mcp.background.lifespan import backfilling
 from codebase_mcp.background.worker import Worker
 from codebase_mcp.cli.numbers import number_of
 from codebase_mcp.settings.loading import Settings
@@ -25,7 +25,10 @@ async def worker(options: argparse.Namespace, settings: Settings) -> int:
     logging.getLogger("codebase_mcp.background").setLevel(logging.INFO)
     shutdown = Shutdown()
     with shutdown.handle_signals():
-        async with await App.open(settings) as app, _backfilling(app, once=options.once):
+        async with (
+            await App.open(settings) as app,
+            nullcontext() if options.once else backfilling(app),
+        ):
             worker = Worker(app, _concurrency(options.concurrency, settings))
             working = asyncio.create_task(worker.run(once=options.once))
             stopping = asyncio.create_task(shutdown.wait())
@@ -38,11 +41,6 @@ async def worker(options: argparse.Namespace, settings: Settings) -> int:
             if not working.cancelled():
                 working.result()
     return 0
-
-
-def _backfilling(app: App, *, once: bool) -> AbstractAsyncContextManager[None]:
-    """The backfill, which a worker runs in addition to jobs unless ``once``."""
-    return nullcontext() if once else backfilling(app)
 
 
 def _concurrency(text: str | None, settings: Settings) -> int:

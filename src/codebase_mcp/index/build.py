@@ -25,7 +25,7 @@ from codebase_mcp.embedding.profile import Profile
 from codebase_mcp.errors import CodebaseError, IndexingFailed
 from codebase_mcp.index import purge, store
 from codebase_mcp.index.batches import Batches, RunCounts, RunDependencies
-from codebase_mcp.index.identity import PROGRAM_VERSION, repository_id_of
+from codebase_mcp.index.identity import PROGRAM_VERSION, View, repository_id_of
 from codebase_mcp.index.pace import paced, waiting
 from codebase_mcp.index.path_scope import PathScope
 from codebase_mcp.index.plan import Plan, StoredFile, make_plan
@@ -34,7 +34,6 @@ from codebase_mcp.index.progress import RunProgress
 from codebase_mcp.index.purge import Purged
 from codebase_mcp.index.runs import RunRecord, recorded
 from codebase_mcp.index.store import Snapshot
-from codebase_mcp.index.view import View
 from codebase_mcp.model import Listing
 from codebase_mcp.source.selection import EVERYTHING, Selection, secrets_in
 from codebase_mcp.source.source_tree import SourceTree, source_tree_at

@@ -21,19 +21,18 @@ from codebase_mcp.embedding.profile import Profile
 from codebase_mcp.errors import CodebaseError, IndexingFailed
 from codebase_mcp.index import store
 from codebase_mcp.index.batches import Batches, ReadFiles, RunCounts, RunDependencies
-from codebase_mcp.index.commit_plan import (
+from codebase_mcp.index.identity import PROGRAM_VERSION, View
+from codebase_mcp.index.plan import (
     MAX_DIFFERENT_SHARE,
     CommitPlan,
     Hashes,
+    Plan,
     plan_commit,
     share_of_same,
 )
-from codebase_mcp.index.identity import PROGRAM_VERSION
-from codebase_mcp.index.plan import Plan
 from codebase_mcp.index.pool import PreparerPool
 from codebase_mcp.index.progress import RunProgress
 from codebase_mcp.index.store import Snapshot
-from codebase_mcp.index.view import View
 from codebase_mcp.model import SourceFile
 from codebase_mcp.source.classify import CLASSIFY_VERSION
 from codebase_mcp.source.commit_listing import CommitListing, list_files_at

@@ -17,11 +17,10 @@ from uuid import UUID
 from codebase_mcp.database.connection import Database
 from codebase_mcp.database.queries import load_queries
 from codebase_mcp.embedding.embedder import LocalModel
-from codebase_mcp.index.identity import PROGRAM_VERSION, blob_id_of_content
+from codebase_mcp.index.identity import PROGRAM_VERSION, View, blob_id_of_content
 from codebase_mcp.index.plan import Plan, StoredFile, make_plan
 from codebase_mcp.index.pool import SMALL_CHARS
 from codebase_mcp.index.prepare import Preparer, RawText
-from codebase_mcp.index.view import View
 from codebase_mcp.model import FileFailure, SourceFile
 from codebase_mcp.source.classify import CLASSIFY_VERSION
 from codebase_mcp.source.read import SourceText

@@ -22,12 +22,11 @@ from codebase_mcp.database.queries import load_queries
 from codebase_mcp.embedding.profile import Profile
 from codebase_mcp.errors import SnapshotDropped
 from codebase_mcp.index import rows
-from codebase_mcp.index.identity import repository_id_of
+from codebase_mcp.index.identity import View, repository_id_of
 from codebase_mcp.index.path_scope import PathScope
 from codebase_mcp.index.plan import StoredFile, trusted_mtime
 from codebase_mcp.index.prepare import PreparedBlob
 from codebase_mcp.index.runs import forget_run
-from codebase_mcp.index.view import View
 from codebase_mcp.model import FileFailure, SourceFile
 from codebase_mcp.source.classify import CLASSIFY_VERSION
 from codebase_mcp.text.tokens import ALL_CHUNKS, aggressive_stem, path_parts, term_id

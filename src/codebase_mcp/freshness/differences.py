@@ -10,7 +10,7 @@ from codebase_mcp.model import SourceFile
 from codebase_mcp.source.read import Content, SourceText
 from codebase_mcp.source.source_tree import SourceTree, read_each
 
-# If more files than this have other times, their content is not compared: the index run reads them
+# If more files than this have new times, their content is not compared: the index run reads them
 # anyway.
 MOST_READ = 300
 
@@ -21,7 +21,7 @@ def differences(
     paths: set[str] | None,
     generation: int,
 ) -> set[str]:
-    """The paths at which a tree differs from what is stored: all, or among ``paths``."""
+    """The paths at which a tree differs from the index: all, or among ``paths``."""
     listing = tree.list_files(paths)
     if paths is not None:
         folders = tuple(path + "/" for path in paths)
@@ -30,7 +30,7 @@ def differences(
     differing = set(plan.removed)
     suspects = [f for f in plan.to_read if not _is_as_read(f, stored.get(f.path))]
     for file, content in read_each(tree, suspects[:MOST_READ]):
-        if _is_other(content, stored.get(file.path), generation):
+        if _changes_index(content, stored.get(file.path), generation):
             differing.add(file.path)
     differing.update(file.path for file in suspects[MOST_READ:])
     return differing
@@ -47,10 +47,8 @@ def _is_as_read(file: SourceFile, before: StoredFile | None) -> bool:
     return (file.size, file.ctime_ns) == (before.size, before.ctime_ns)
 
 
-def _is_other(content: Content, before: StoredFile | None, generation: int) -> bool:
+def _changes_index(content: Content, before: StoredFile | None, generation: int) -> bool:
     """Whether the index would change if a file with this content were indexed."""
-    if not isinstance(content, SourceText):
-        return before is not None
-    if before is None:
-        return True
-    return before.blob_id != blob_id_of_content(content, generation)
+    if isinstance(content, SourceText) and before is not None:
+        return before.blob_id != blob_id_of_content(content, generation)
+    return isinstance(content, SourceText) or before is not None

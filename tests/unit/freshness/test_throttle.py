@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from codebase_mcp.background.throttle import Throttle
+from codebase_mcp.freshness.throttle import Throttle
 
 
 class Clock:

@@ -21,7 +21,8 @@ log = logging.getLogger(__name__)
 STEP_MS = 25
 MAX_DELAY_MS = 100
 
-# New directories get watch threads of their own, up to this many; then one replaces them all.
+# New directories get watch threads of their own, up to this many; then a single thread replaces
+# them all.
 _MAX_THREADS = 4
 
 WATCHES_RECURSIVELY = sys.platform in ("darwin", "win32")
@@ -45,7 +46,7 @@ class DirectoryWatcher:
         self._threads: list[_WatchThread] = []
 
     async def watch(self, directories: Sequence[str]) -> None:
-        """Watch these directories, and no others.
+        """Watch only these directories from now on.
 
         Raises:
             CannotWatch: there are too many of them.
@@ -86,7 +87,7 @@ class DirectoryWatcher:
 
 
 class _WatchThread:
-    """One set of directories, with the thread that waits for their events."""
+    """A set of directories, with the thread that waits for their events."""
 
     def __init__(self, directories: Sequence[str], report: Callable[[set[str]], None]) -> None:
         self._notify = open_notify(directories)
@@ -125,9 +126,9 @@ def open_notify(directories: Sequence[str]) -> RustNotify:
     """
     # Its option to ignore missing permissions also ignores the limits of the system.
     while True:
-        wanted = [one for one in directories if os.access(one, os.R_OK | os.X_OK)]
+        readable = [path for path in directories if os.access(path, os.R_OK | os.X_OK)]
         try:
-            return RustNotify(wanted, False, False, 0, WATCHES_RECURSIVELY, False)
+            return RustNotify(readable, False, False, 0, WATCHES_RECURSIVELY, False)
         except (FileNotFoundError, PermissionError):  # a directory went since the check
             continue
         except OSError as error:

@@ -25,7 +25,7 @@ class Throttle:
         return bool(self._waiting)
 
     def admit(self, paths: set[str]) -> set[str]:
-        """The paths that may pass now; the others wait."""
+        """The paths that may pass now; the rest waits."""
         now = self._clock()
         self._passed = {
             path: times for path, times in self._passed.items() if times[-1] > now - _WINDOW_S

@@ -1,4 +1,4 @@
-"""How does the index of one repository follow its files?
+"""How does the index of a watched repository follow its files?
 
 Events of the operating system only say where to look. A ``TreeScan`` says what has changed there.
 So ignored files, swap files and saves of the same text cost nothing, and a change during an update
@@ -17,16 +17,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from uuid import UUID
 
-from codebase_mcp.app.freshness import Freshness
-from codebase_mcp.background.directory_watcher import (
+from codebase_mcp.database.projects import Project
+from codebase_mcp.errors import CodebaseError
+from codebase_mcp.freshness.directory_watcher import (
     LIMITS_HINT,
     WATCHES_RECURSIVELY,
     CannotWatch,
     DirectoryWatcher,
 )
-from codebase_mcp.background.throttle import Throttle
-from codebase_mcp.database.projects import Project
-from codebase_mcp.errors import CodebaseError
+from codebase_mcp.freshness.throttle import Throttle
+from codebase_mcp.freshness.trees import IndexedTrees, PendingChanges
 from codebase_mcp.index.build import RunResult
 from codebase_mcp.source.git_directory import git_dir_for
 from codebase_mcp.source.open_file import is_real_directory
@@ -94,7 +94,7 @@ class TreeWatch:
 
     def __init__(
         self,
-        freshness: Freshness,
+        trees: IndexedTrees,
         project: Project,
         repository_id: UUID,
         root: Path,
@@ -103,7 +103,7 @@ class TreeWatch:
         set_behind: Callable[[bool], Awaitable[None]],
         watch_events: bool = True,
     ) -> None:
-        self._freshness = freshness
+        self._trees = trees
         self._project = project
         self._repository_id = repository_id
         self._root = root
@@ -115,8 +115,7 @@ class TreeWatch:
         self._throttle = Throttle()
         self._scan: TreeScan
         self._git_dir: Path | None = None
-        self._pending: set[str] = set()
-        self._is_full = False
+        self._pending = PendingChanges()
         self._has_new_rules = False
         self._uses_events = True
         self._poll_s = RESCAN_S
@@ -141,18 +140,18 @@ class TreeWatch:
         if not await asyncio.to_thread(is_real_directory, self._root):
             raise FileNotFoundError(str(self._root))
         await self._set_behind(True)
-        selection = await asyncio.to_thread(self._freshness.selection_of, self._root)
+        selection = await asyncio.to_thread(self._trees.selection_of, self._root)
         self._scan = await asyncio.to_thread(TreeScan, self._root, selection)
         self._git_dir = await asyncio.to_thread(git_dir_for, self._root)
         await asyncio.to_thread(self._scan.changes)
         await self._start_watching()
         changes = await self._scan_changes(self._events.take(), everywhere=True)
         await self._watch_new_directories(changes)
-        self._is_full, self._has_new_rules = True, False
+        self._pending.needs_full_run, self._has_new_rules = True, False
 
     async def _follow(self) -> None:
         while True:
-            is_due = not (self._pending or self._is_full) and not await self._wait_for_events()
+            is_due = not self._pending and not await self._wait_for_events()
             await self._wait_until_quiet()
             paths = self._events.take()
             await self._watch_new_directories(await self._scan_changes(paths, everywhere=is_due))
@@ -168,7 +167,7 @@ class TreeWatch:
                 await self._events.came.wait()
         except TimeoutError:
             due = self._throttle.due()
-            self._pending |= due
+            self._pending.paths |= due
             return bool(due)
         return True
 
@@ -190,7 +189,7 @@ class TreeWatch:
             if await asyncio.to_thread((git_dir / "index.lock").exists):
                 return time.monotonic() - self._events.at + QUIET_S
             rebasing = [git_dir / "rebase-merge", git_dir / "rebase-apply"]
-            if await asyncio.to_thread(lambda: any(place.exists() for place in rebasing)):
+            if await asyncio.to_thread(lambda: any(path.exists() for path in rebasing)):
                 return QUIET_REBASE_S
         return QUIET_S if len(self._events.paths) >= MANY_PATHS else 0.0
 
@@ -203,9 +202,9 @@ class TreeWatch:
         if everywhere and not self._uses_events:
             self._poll_s = max(POLL_S, POLL_SHARE * (time.monotonic() - began))
         # An event counts even if the times are the same: they may be too coarse to show a change.
-        self._pending |= {os.fsdecode(path) for path in paths if scan.has_file(path)}
+        self._pending.paths |= {os.fsdecode(path) for path in paths if scan.has_file(path)}
         self._add_pending(changes)
-        # A directory that was replaced by another of the same name is no longer watched.
+        # A directory that was deleted and created again is no longer watched.
         changes.new_directories += scan.directories_below(path for path in paths if path)
         return changes
 
@@ -222,9 +221,8 @@ class TreeWatch:
             self._add_pending(changes)
 
     def _add_pending(self, changes: TreeChanges) -> None:
-        """Mark the changes as pending."""
-        self._pending |= changes.changed
-        self._is_full |= changes.needs_full_run
+        self._pending.paths |= changes.changed
+        self._pending.needs_full_run |= changes.needs_full_run
         self._has_new_rules |= changes.has_new_rules
 
     async def _start_watching(self) -> None:
@@ -263,40 +261,29 @@ class TreeWatch:
         self._events.came.set()
 
     async def _update_index(self) -> None:
-        """Index what is pending; if that fails it stays pending."""
-        if not self._is_full:
-            self._pending = self._throttle.admit(self._pending)
-        if not (self._pending or self._is_full):
-            if not self._throttle.has_waiting:
-                await self._set_behind(False)
-            return
-        paths, is_full = self._pending, self._is_full
-        self._pending, self._is_full = set(), False
-        began = time.monotonic()
-        try:
-            run = await self._freshness.update_index(
-                self._project, self._root, None if is_full else paths
-            )
-            if is_full and run is not None:
-                await self._track_stored()
-        except CodebaseError as error:
-            self._pending |= paths
-            self._is_full |= is_full
-            await self._report_failure(error, time.monotonic() - began)
-            return
-        except BaseException:
-            self._pending |= paths
-            self._is_full |= is_full
-            raise
-        self._pause_s = 0.0
-        if run is not None and (is_full or run.files_indexed or run.files_removed):
-            self._on_update(IndexUpdate(self._root, time.monotonic() - began, run=run))
+        """Index the pending changes; if that fails they stay pending."""
+        is_full = self._pending.needs_full_run
+        if not is_full:
+            self._pending.paths = self._throttle.admit(self._pending.paths)
+        if self._pending:
+            began = time.monotonic()
+            try:
+                run = await self._pending.index(self._trees, self._project, self._root)
+                if is_full and run is not None:
+                    await self._track_stored()
+            except CodebaseError as error:
+                self._pending.needs_full_run |= is_full
+                await self._report_failure(error, time.monotonic() - began)
+                return
+            self._pause_s = 0.0
+            if run is not None and (is_full or run.files_indexed or run.files_removed):
+                self._on_update(IndexUpdate(self._root, time.monotonic() - began, run=run))
         if not (self._events.paths or self._throttle.has_waiting):
             await self._set_behind(False)
 
     async def _track_stored(self) -> None:
         """Also scan indexed files that are ignored: git may track them."""
-        stored = await self._freshness.stored_paths(self._project, self._repository_id)
+        stored = await self._trees.stored_paths(self._project, self._repository_id)
         new = await asyncio.to_thread(self._scan.track, stored)
         await self._watch_new_directories(TreeChanges(new_directories=new))
 
