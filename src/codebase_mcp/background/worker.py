@@ -1,4 +1,4 @@
-"""Who runs the jobs? A worker, in a server or in a process of its own.
+"""How do workers run jobs? A worker runs in a server or in a process of its own.
 
 An idle worker waits for notifications and polls the queue once a minute. While there are jobs it
 checks every three seconds whether one has lost its worker. The job library's worker runs a job: it
@@ -52,7 +52,7 @@ class Worker:
             async with self._listener.listening(), asyncio.TaskGroup() as group:
                 for _ in range(self._slots):
                     group.create_task(self._slot(once=once))
-            # A command that has just queued a job relies on this worker, which it saw running.
+            # A command that queued a job just now relies on this worker, which was still running.
             has_waiting = (await self._app.jobs.maintain()).waiting > 0
 
     def stop_waiting(self) -> None:
@@ -90,7 +90,7 @@ class Worker:
         return _IDLE_S if self._listener.is_connected else _IDLE_WITHOUT_NOTIFY_S
 
     async def _run_jobs(self) -> None:
-        """Run jobs until none is ready; on cancellation return the running one to the queue."""
+        """Run jobs until none is ready; on cancellation the running job returns to the queue."""
         if self._runner is None:
             self._runner = await asyncio.to_thread(_open_runner, self._app)
         await self._runner.library.run_worker_async(

@@ -1,4 +1,4 @@
-"""How fast is a run, and where is its time spent? Updates metrics, and warns about slow runs."""
+"""How fast is a run, and how is its time spent? Updates metrics, and warns about slow runs."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from codebase_mcp.index.progress import RunProgress
 from codebase_mcp.telemetry import metrics
 from codebase_mcp.telemetry.logs import bound
 from codebase_mcp.telemetry.stopwatch import Stopwatch, duration, step, stopwatch
 
 if TYPE_CHECKING:
     from codebase_mcp.index.build import RunResult
-    from codebase_mcp.index.progress import RunProgress
 
 _log = logging.getLogger(__name__)
 
@@ -24,7 +24,7 @@ FILES_PER_MINUTE = 10_000
 
 
 class Pace:
-    """Measures one run; ``follow`` passes its progress on."""
+    """Measures a run; ``follow`` passes its progress on."""
 
     def __init__(self, watch: Stopwatch, progress: Callable[[RunProgress], None]) -> None:
         self._watch = watch
@@ -64,6 +64,7 @@ def paced(progress: Callable[[RunProgress], None]) -> Iterator[Pace]:
     metrics.INDEX_RUNS_IN_PROGRESS.add()
     with stopwatch("index", _count_step) as watch:
         pace = Pace(watch, progress)
+        pace.follow(RunProgress(0, 0, "Listing files"))
         try:
             yield pace
         except asyncio.CancelledError:

@@ -1,8 +1,8 @@
 """Stores the result of a run, batch by batch.
 
-Every function is one step inside a transaction of the caller. Batches of a project are written one
-at a time, under its write lock. So what a batch finds stored is still stored when it commits, and
-the sweep never runs during a batch.
+Every function is a step inside a transaction of the caller. Batches of a project are written under
+its write lock, one after another. So a blob that a batch reads as stored is still stored when the
+batch commits, and the sweep never runs during a batch.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _SQL = load_queries("codebase_mcp.index", "store.sql")
 
 WRITE_LOCK = "write"
 
-# What is made from a text goes with it.
+# The rows that are derived from a text are deleted with it.
 _DERIVED = ("delete_chunks", "delete_vectors", "delete_symbols", "delete_references")
 
 # How long a blob without a file is kept, so that going back to an earlier state embeds nothing.
@@ -55,7 +55,7 @@ class Snapshot:
 
     @property
     def is_rebuild(self) -> bool:
-        """Whether it is to replace the one that is searched."""
+        """Whether it is to replace the snapshot that is searched."""
         return not self.active and self.view.is_worktree
 
 
@@ -76,11 +76,11 @@ async def open_repository(
     selected_by: str = "",
     *,
     ignore_patterns: Sequence[str] | None = None,
-) -> tuple[UUID, str]:
-    """The id and name of the repository at ``root``, which is created if it is new.
+) -> str:
+    """Create the repository at ``root`` if it is new; returns its name.
 
-    ``selected_by`` identifies the settings that select its files; without ``ignore_patterns`` those
-    that it has are kept.
+    ``selected_by`` identifies the settings that select its files; without ``ignore_patterns`` its
+    stored patterns are kept.
     """
     row = await tx.fetch_one(
         _SQL["upsert_repository"],
@@ -92,11 +92,11 @@ async def open_repository(
         ignore_patterns=None if ignore_patterns is None else list(ignore_patterns),
     )
     assert row is not None
-    return row[0], row[1]
+    return str(row[1])
 
 
 async def ignore_patterns_of(tx: Transaction, repository_id: UUID) -> list[str]:
-    """What of a repository is left out beside what the settings say."""
+    """The patterns that leave out files of a repository beside the settings."""
     row = await tx.fetch_one(_SQL["ignore_patterns"], id=repository_id)
     return [] if row is None else list(row[0])
 
@@ -116,9 +116,9 @@ async def active_profile(tx: Transaction, view: View) -> Profile | None:
 async def open_snapshot(
     tx: Transaction, view: View, profile: Profile, *, rebuild: bool
 ) -> Snapshot:
-    """The snapshot to write to: the active one, a first one, or a rebuild next to it.
+    """The snapshot to write to: the active snapshot, a first one, or a rebuild next to it.
 
-    A rebuild is a new generation of everything; an incomplete one is continued.
+    A rebuild is a new generation of everything; an incomplete rebuild is continued.
     """
     stored = replace(profile, id=await store_profile(tx, profile))
     active = await tx.fetch_one(_SQL["active_snapshot"], **view.parameters())
@@ -140,7 +140,7 @@ async def open_snapshot(
 
 
 async def store_profile(tx: Transaction, profile: Profile) -> int:
-    """The number of a profile in this project; a new profile is stored."""
+    """The id of a profile in this project; a new profile is stored."""
     if profile.id:
         return profile.id
     row = await tx.fetch_one(
@@ -156,8 +156,7 @@ async def store_profile(tx: Transaction, profile: Profile) -> int:
         shift=profile.scale.shift,
     )
     assert row is not None
-    number: int = row[0]
-    return number
+    return int(row[0])
 
 
 async def _create_snapshot(
@@ -179,13 +178,10 @@ async def stored_files(
     tx: Transaction, snapshot: Snapshot, scope: PathScope | None = None
 ) -> dict[str, StoredFile]:
     """The files of the snapshot, or those in a scope, by path."""
-    if scope is None:
-        found = await tx.fetch_all(_SQL["stored_files"], snapshot_id=snapshot.id)
-    else:
-        found = await tx.fetch_all(
-            _SQL["stored_files_in"], snapshot_id=snapshot.id, **scope.parameters()
-        )
-    return {row[0]: StoredFile(*row) for row in found}
+    query = _SQL["stored_files" if scope is None else "stored_files_in"]
+    parameters = {} if scope is None else scope.parameters()
+    stored = await tx.fetch_all(query, snapshot_id=snapshot.id, **parameters)
+    return {row[0]: StoredFile(*row) for row in stored}
 
 
 async def up_to_date(tx: Transaction, view: View) -> Snapshot | None:
@@ -212,18 +208,18 @@ async def write_batch(
 ) -> tuple[int, list[FileRecord]]:
     """Store files with their blobs.
 
-    Returns the number of chunks that were embedded, and the files whose blob is neither stored nor
-    prepared: it was swept meanwhile, and must be prepared.
+    Returns the number of embedded chunks, and the files whose blob is neither stored nor prepared:
+    it was swept meanwhile, and must be prepared.
 
     Raises:
-        SnapshotDropped: it is not there any more.
+        SnapshotDropped: it does not exist any more.
     """
     await tx.lock(WRITE_LOCK)
     stored = await stored_blobs(tx, snapshot.profile.id, {file.blob_id for file in files})
     embedded = {blob_id for blob_id, (_, is_embedded) in stored.items() if is_embedded}
     fresh = [blob for blob_id, blob in prepared.items() if blob_id not in embedded]
-    known = embedded | prepared.keys()
-    kept = [file for file in files if file.blob_id in known]
+    available = embedded | prepared.keys()
+    kept = [file for file in files if file.blob_id in available]
     recut = [b for b in fresh if b.blob_id in stored and stored[b.blob_id][0] != b.chunk_count]
     new = [blob for blob in fresh if blob.blob_id not in stored]
     await _advance(tx, snapshot, len(kept))
@@ -239,7 +235,7 @@ async def write_batch(
     if snapshot.active and stored:
         await _show(tx, snapshot, list(stored))
     await _release(tx, released)
-    missing = [file for file in files if file.blob_id not in known]
+    missing = [file for file in files if file.blob_id not in available]
     return sum(blob.chunk_count for blob in fresh), missing
 
 
@@ -247,12 +243,11 @@ async def stored_blobs(
     tx: Transaction, profile_id: int, blob_ids: Iterable[int]
 ) -> dict[int, tuple[int, bool]]:
     """Which of these blobs are stored: their number of chunks, and whether they have vectors."""
-    found = await tx.fetch_all(_SQL["stored_blobs"], ids=list(blob_ids), profile_id=profile_id)
-    return {row[0]: (row[1], row[2]) for row in found}
+    stored = await tx.fetch_all(_SQL["stored_blobs"], ids=list(blob_ids), profile_id=profile_id)
+    return {row[0]: (row[1], row[2]) for row in stored}
 
 
 async def copy_vectors(tx: Transaction, payload: bytes) -> None:
-    """Store vectors, as rows of COPY."""
     await tx.copy(_SQL["copy_vectors"], payload)
 
 
@@ -278,20 +273,19 @@ async def _delete_files(tx: Transaction, snapshot: Snapshot, paths: Sequence[str
 
 async def _release(tx: Transaction, ids: Sequence[int]) -> None:
     """Hide texts that have lost their last file from searches; the sweep deletes them later."""
-    if not ids:
-        return
-    await tx.execute(_SQL["release_blobs"], ids=ids)
-    await _hide(tx, ids)
+    if ids:
+        await tx.execute(_SQL["release_blobs"], ids=ids)
+        await _hide(tx, ids)
 
 
 async def _show(tx: Transaction, snapshot: Snapshot, ids: Sequence[int] | None = None) -> None:
-    """Count those of these texts, or of all, that searches could not find until now."""
+    """Let searches find and count these texts, or all texts, of the snapshot."""
     repository_id = snapshot.view.repository_id
     await tx.execute(_SQL["show_blobs"], repository_id=repository_id, ids=ids)
 
 
 async def _hide(tx: Transaction, ids: Sequence[int] | None = None) -> None:
-    """Hide those of these texts, or of all, that only commits or rebuilds hold now."""
+    """Hide the texts, among these or all, that only commits or rebuilds hold now."""
     hidden = [row[0] for row in await tx.fetch_all(_SQL["hidden_blobs"], ids=ids)]
     if hidden:
         await tx.execute(_SQL["subtract_frequencies"], ids=hidden)
@@ -388,7 +382,7 @@ async def sweep(tx: Transaction, grace_s: float) -> int:
 
 
 async def remove_repository(tx: Transaction, repository_id: UUID) -> bool:
-    """Delete a repository with everything that only it used; False if it is unknown."""
+    """Delete a repository with everything that only it used; False if it does not exist."""
     await tx.lock(WRITE_LOCK)
     await forget_run(tx, repository_id)
     if not await tx.execute(_SQL["delete_repository"], id=repository_id):
@@ -410,8 +404,8 @@ async def clear(tx: Transaction) -> None:
 async def _forget_chunks(tx: Transaction, blobs: Sequence[PreparedBlob]) -> None:
     """Delete the chunks of texts that are split differently than when they were stored.
 
-    That happens if a parser timed out in one of the two runs. Vectors of other models belong to the
-    old chunks and are deleted too.
+    That happens if a parser timed out in this run or the earlier run. Vectors of all models belong
+    to the old chunks and are deleted too.
     """
     if blobs:
         ids = [blob.blob_id for blob in blobs]
