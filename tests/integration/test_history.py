@@ -22,7 +22,7 @@ from codebase_mcp.database.connection import Database
 from codebase_mcp.database.naming import Project, index_lock
 from codebase_mcp.database.server import Embedded
 from codebase_mcp.errors import ProjectNotFound
-from codebase_mcp.index.history import assign_positions, refresh_history
+from codebase_mcp.index.commit_history import assign_positions, refresh_history
 from codebase_mcp.index.store import remove_repository
 from codebase_mcp.settings.choices import database_target
 from codebase_mcp.settings.loading import Settings

@@ -151,7 +151,7 @@ class IndexRuns:
         """Bring the history up to date, and count it; an error becomes a notice of the run."""
         if run.status == "failed":
             return run, 0
-        from codebase_mcp.index.history import refresh_history  # noqa: PLC0415
+        from codebase_mcp.index.commit_history import refresh_history  # noqa: PLC0415
 
         try:
             model = await self._models.primary()
