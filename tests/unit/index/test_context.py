@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from codebase_mcp.index.context import COMMENTS, NAMES, OF_CHUNK, Context, in_context
+from codebase_mcp.index.prepare import COMMENTS, NAMES, OF_CHUNK, Context, in_context
 
 X, Y, Z, NONE = [*np.eye(4, dtype=np.float32)[:3].tolist(), [0.0] * 4]
 
