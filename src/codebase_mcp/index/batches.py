@@ -250,13 +250,13 @@ async def _first_done(tasks: set[asyncio.Task[None]]) -> set[asyncio.Task[None]]
     return going
 
 
-def cut(
-    files: Sequence[SourceFile], most_bytes: int = BATCH_BYTES
-) -> Iterator[Sequence[SourceFile]]:
-    """Groups of consecutive files with at most about ``most_bytes`` in total."""
+def cut(files: Sequence[SourceFile]) -> Iterator[Sequence[SourceFile]]:
+    """Groups of consecutive files with at most about ``BATCH_BYTES`` in total."""
     first = total = 0
     for position, file in enumerate(files):
-        if position > first and (total + file.size > most_bytes or position - first >= BATCH_FILES):
+        if position > first and (
+            total + file.size > BATCH_BYTES or position - first >= BATCH_FILES
+        ):
             yield files[first:position]
             first, total = position, 0
         total += file.size

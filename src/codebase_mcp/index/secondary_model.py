@@ -76,7 +76,6 @@ async def missing(
     tx: Transaction,
     profile: Profile,
     repositories: Sequence[UUID] | None = None,
-    limit: int = TEXTS_AT_ONCE,
 ) -> list[PendingText]:
     """The next texts that need vectors, the newest files first; empty if all have them."""
     ids = [
@@ -85,7 +84,7 @@ async def missing(
             _SQL["missing"],
             profile_id=profile.id,
             repositories=None if repositories is None else list(repositories),
-            limit=limit,
+            limit=TEXTS_AT_ONCE,
         )
     ]
     if not ids:
