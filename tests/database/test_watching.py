@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import signal
-import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import psycopg
 import pytest
+from tests.waiting import until
 
 from codebase_mcp.app.app import App
 from codebase_mcp.database.connection import Database
@@ -23,15 +23,6 @@ from codebase_mcp.settings.loading import Settings
 from .conftest import PlainServer
 
 pytestmark = pytest.mark.anyio
-
-LIMIT_S = 90.0
-
-
-async def until(condition: Callable[[], bool | Awaitable[bool]]) -> None:
-    deadline = time.monotonic() + LIMIT_S
-    while not (await found if isinstance(found := condition(), Awaitable) else found):
-        assert time.monotonic() < deadline
-        await asyncio.sleep(0.02)
 
 
 async def test_a_try_lock_is_held_until_it_is_released(

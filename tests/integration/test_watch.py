@@ -9,14 +9,14 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 from tests.git import git
+from tests.waiting import until
 
 from codebase_mcp.app.app import App
 from codebase_mcp.database.connection import Database
@@ -30,8 +30,6 @@ from codebase_mcp.source.walk import list_files
 
 pytestmark = pytest.mark.anyio
 
-LIMIT_S = 90.0
-
 STORED = """
 SELECT f.path, b.hash
 FROM file AS f
@@ -39,13 +37,6 @@ JOIN blob AS b ON b.id = f.blob_id
 JOIN snapshot AS s ON s.id = f.snapshot_id
 WHERE s.active
 """
-
-
-async def until(condition: Callable[[], Awaitable[bool]]) -> None:
-    deadline = time.monotonic() + LIMIT_S
-    while not await condition():
-        assert time.monotonic() < deadline
-        await asyncio.sleep(0.02)
 
 
 def on_disk(root: Path) -> dict[str, bytes]:

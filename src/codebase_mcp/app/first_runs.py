@@ -37,7 +37,7 @@ class FirstRun:
     project: Project
     root: Path
     task: asyncio.Future[object] = field(init=False)
-    progress: RunProgress = RunProgress(0, 0, "Listing files")
+    progress: RunProgress = field(default_factory=lambda: RunProgress(0, 0, "Listing files"))
     done_before: int = 0
     listed_at: float = 0.0
     progressed_at: float = 0.0
