@@ -9,6 +9,7 @@ from tests.embedding_server import EmbeddingServer
 from tests.waiting import until
 
 from codebase_mcp.app.app import App
+from codebase_mcp.background.backfill import Backfill
 from codebase_mcp.database.projects import Project, find_project
 from codebase_mcp.index.secondary_model import SecondaryModelState, load_state
 from codebase_mcp.search.filters import FileFilters
@@ -34,6 +35,10 @@ async def state_of(app: App, project_id: str) -> SecondaryModelState:
         state = await load_state(here.tx, configured)
     assert state is not None
     return state
+
+
+def backfill_of(app: App) -> Backfill:
+    return Backfill(app.database, app.models)
 
 
 async def until_complete(app: App, project_id: str) -> SecondaryModelState:

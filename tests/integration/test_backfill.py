@@ -19,6 +19,7 @@ from tests.integration.secondary_models import (
     OLLAMA,
     OPENAI,
     UNHEARD_OF,
+    backfill_of,
     code_texts,
     numbered,
     opened,
@@ -38,10 +39,6 @@ from codebase_mcp.settings.loading import Settings
 pytestmark = pytest.mark.anyio
 
 MakeRepo = Callable[..., Path]
-
-
-def backfill_of(app: App) -> background.Backfill:
-    return background.Backfill(app.database, app.models)
 
 
 async def test_the_newest_files_come_first_then_by_their_path(
@@ -206,9 +203,10 @@ async def test_processes_with_different_models_do_not_replace_each_others_vector
     async with opened(ollama) as one, opened(openai) as other:
         await one.index(make_repo(), project_id)
         project = await project_of(one, project_id)
-        assert await one.backfill.run(project)
-        assert await other.backfill.run(project)
-        assert not await one.backfill.run(project)
+        first, second = backfill_of(one), backfill_of(other)
+        assert await first.run(project)
+        assert await second.run(project)
+        assert not await first.run(project)
         assert (await state_of(other, project_id)).state == "complete"
 
 

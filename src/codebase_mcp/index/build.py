@@ -33,6 +33,7 @@ from codebase_mcp.index.pool import PreparerPool
 from codebase_mcp.index.progress import RunProgress
 from codebase_mcp.index.purge import Purged
 from codebase_mcp.index.runs import RunRecord, recorded
+from codebase_mcp.index.store import StoredRepository
 from codebase_mcp.model import Listing
 from codebase_mcp.source.selection import EVERYTHING, Selection, secrets_in
 from codebase_mcp.source.source_tree import SourceTree, source_tree_at
@@ -95,6 +96,10 @@ class _RunRequest:
     def repository_id(self) -> UUID:
         return repository_id_of(self.project, self.root)
 
+    def shows_same_secrets(self, before: StoredRepository) -> bool:
+        """Whether the last run showed the secrets of the same files as this run."""
+        return secrets_in(before.selected_by) == secrets_in(self.selection.chosen_by)
+
 
 class Indexer:
     """Runs index jobs against one database."""
@@ -138,7 +143,7 @@ class Indexer:
                 ignore_patterns=ignore_patterns,
             )
             async with self._locked(project, request.repository_id) as held:
-                run = await self._run_full(request, held)
+                run = await self._run_full(request, await self._load(request), held)
             pace.end(run)
         return run
 
@@ -163,21 +168,28 @@ class Indexer:
         with paced(progress) as pace:
             request = _RunRequest(project, root, selection, uuid4(), pace.follow)
             async with self._locked(project, request.repository_id) as held:
-                run = await self._run_partial(request, scope, held)
-                run = run or await self._run_full(request, held)
+                before = await self._load(request)
+                run = await self._run_partial(request, before, scope, held)
+                run = run or await self._run_full(request, before, held)
             pace.end(run)
         return run
 
-    async def _run_full(self, request: _RunRequest, held: HeldLocks) -> RunResult:
+    async def _load(self, request: _RunRequest) -> StoredRepository:
+        async with self._database.transaction(request.project, readonly=True) as tx:
+            return await store.load_repository(tx, request.repository_id)
+
+    async def _run_full(
+        self, request: _RunRequest, before: StoredRepository, held: HeldLocks
+    ) -> RunResult:
         project, repository_id = request.project, request.repository_id
         record = RunRecord(
             self._database, project, repository_id, request.root, request.operation_id
         )
         async with recorded(record, is_requested=request.is_requested):
             with step("list"):
-                tree = await self._source_tree(request)
+                tree = await _source_tree(request, before)
                 listing = await asyncio.to_thread(tree.list_files)
-            model, profile, rebuild = await self._model_for(request)
+            model, profile, rebuild = await self._model_for(request, before)
             async with step("plan"), self._database.transaction(project) as tx:
                 name = await self._open_repository(tx, request)
                 snapshot = await store.open_snapshot(
@@ -200,20 +212,21 @@ class Indexer:
         return run.with_notice(_not_fetched(listing)) if listing.not_fetched else run
 
     async def _run_partial(
-        self, request: _RunRequest, scope: PathScope, held: HeldLocks
+        self, request: _RunRequest, before: StoredRepository, scope: PathScope, held: HeldLocks
     ) -> RunResult | None:
         """A run over a part of the tree; None if a full run is needed.
 
         It is short and not recorded.
         """
-        tree = None if scope.affects_other_files else await self._source_tree(request)
-        if tree is None or tree.is_commit:
+        if scope.affects_other_files or not request.shows_same_secrets(before):
+            return None
+        tree = await _source_tree(request, before)
+        if tree.is_commit:
             return None
         project = request.project
         async with self._database.transaction(project, readonly=True) as tx:
             snapshot = await store.up_to_date(tx, View(request.repository_id))
-            same_secrets = await _shows_same_secrets(tx, request)
-        if snapshot is None or not same_secrets or self._is_outdated(snapshot.profile):
+        if snapshot is None or self._is_outdated(snapshot.profile):
             return None
         _require_readable(snapshot.profile)
         model = await self._dependencies.models.of_index(snapshot.profile)
@@ -231,15 +244,6 @@ class Indexer:
             plan, lambda tx: store.finish_partial_run(tx, snapshot, scope, counts.failures)
         )
         return self._result(request, plan, counts, error, name=name, profile=snapshot.profile)
-
-    async def _source_tree(self, request: _RunRequest) -> SourceTree:
-        """The files of the repository, without ignored files."""
-        ignored = request.ignore_patterns
-        if ignored is None:
-            async with self._database.transaction(request.project, readonly=True) as tx:
-                ignored = await store.ignore_patterns_of(tx, request.repository_id)
-        selection = request.selection.ignoring(request.root, ignored)
-        return await asyncio.to_thread(source_tree_at, request.root, selection)
 
     async def _open_repository(self, tx: Transaction, request: _RunRequest) -> str:
         """Create the repository if it is new, and store the settings of this run; its name."""
@@ -313,20 +317,19 @@ class Indexer:
                 held = await stack.enter_async_context(locks)
             yield held
 
-    async def _model_for(self, request: _RunRequest) -> tuple[LocalModel, Profile, bool]:
+    async def _model_for(
+        self, request: _RunRequest, before: StoredRepository
+    ) -> tuple[LocalModel, Profile, bool]:
         """The model of a run, its profile, and whether the run rebuilds the index.
 
         Called without an open transaction, as a model may take long to answer. An index of an
         earlier version of this program is rebuilt, with the same model if that is available. It is
         also rebuilt if the settings now show the secrets of different files.
         """
-        models = self._dependencies.models
-        async with self._database.transaction(request.project, readonly=True) as tx:
-            stored = await store.active_profile(tx, View(request.repository_id))
-            same_secrets = await _shows_same_secrets(tx, request)
+        models, stored = self._dependencies.models, before.profile
         if stored is None or request.force:
             model = await models.primary()
-        elif self._is_outdated(stored) or not same_secrets:
+        elif self._is_outdated(stored) or not request.shows_same_secrets(before):
             model = await models.primary_for(stored)
         else:
             _require_readable(stored)
@@ -339,10 +342,13 @@ class Indexer:
         return self._dependencies.models.is_outdated(profile, PROGRAM_VERSION)
 
 
-async def _shows_same_secrets(tx: Transaction, request: _RunRequest) -> bool:
-    """Whether the last run showed the secrets of the same files as this run."""
-    before = await store.selected_by(tx, request.repository_id)
-    return secrets_in(before) == secrets_in(request.selection.chosen_by)
+async def _source_tree(request: _RunRequest, before: StoredRepository) -> SourceTree:
+    """The files of the repository, without ignored files."""
+    ignored = request.ignore_patterns
+    if ignored is None:
+        ignored = before.ignore_patterns
+    selection = request.selection.ignoring(request.root, ignored)
+    return await asyncio.to_thread(source_tree_at, request.root, selection)
 
 
 def _require_readable(profile: Profile) -> None:

@@ -32,8 +32,7 @@ class Pace:
         self._pending = 0
 
     def follow(self, progress: RunProgress) -> None:
-        """Report the progress of the run."""
-        self._left(progress.total - progress.done)
+        self.set_pending(progress.total - progress.done)
         self._progress(progress)
 
     def end(self, run: RunResult) -> None:
@@ -49,13 +48,10 @@ class Pace:
             metrics.SLOW_INDEX_RUNS.add()
             _warn(run, seconds, self._watch)
 
-    def forget(self) -> None:
-        """The run is over; none of its files are pending any more."""
-        self._left(0)
-
-    def _left(self, pending: int) -> None:
-        metrics.INDEX_FILES_PENDING.add(amount=pending - self._pending)
-        self._pending = pending
+    def set_pending(self, files: int) -> None:
+        """Update the metric of files that still wait in all runs."""
+        metrics.INDEX_FILES_PENDING.add(amount=files - self._pending)
+        self._pending = files
 
 
 @contextmanager
@@ -74,7 +70,7 @@ def paced(progress: Callable[[RunProgress], None]) -> Iterator[Pace]:
             metrics.INDEX_RUNS.add("failed")
             raise
         finally:
-            pace.forget()
+            pace.set_pending(0)
             metrics.INDEX_RUNS_IN_PROGRESS.add(amount=-1)
             metrics.INDEX_RUN_DURATION.observe(watch.elapsed_s())
 

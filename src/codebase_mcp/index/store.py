@@ -68,6 +68,15 @@ class FileRecord:
     read_at_ns: int
 
 
+@dataclass(frozen=True, slots=True)
+class StoredRepository:
+    """The settings of a repository's last run, and the profile of its index; None without index."""
+
+    selected_by: str = ""
+    ignore_patterns: Sequence[str] = ()
+    profile: Profile | None = None
+
+
 async def open_repository(
     tx: Transaction,
     project: Project,
@@ -95,22 +104,12 @@ async def open_repository(
     return str(row[1])
 
 
-async def ignore_patterns_of(tx: Transaction, repository_id: UUID) -> list[str]:
-    """The patterns that leave out files of a repository beside the settings."""
-    row = await tx.fetch_one(_SQL["ignore_patterns"], id=repository_id)
-    return [] if row is None else list(row[0])
-
-
-async def selected_by(tx: Transaction, repository_id: UUID) -> str:
-    """The settings that selected the files of a repository in its last run."""
-    row = await tx.fetch_one(_SQL["selected_by"], id=repository_id)
-    return "" if row is None else row[0]
-
-
-async def active_profile(tx: Transaction, view: View) -> Profile | None:
-    """The profile of the active index; None if there is none yet."""
-    row = await tx.fetch_one(_SQL["active_profile"], **view.parameters())
-    return None if row is None else Profile.from_row(row)
+async def load_repository(tx: Transaction, repository_id: UUID) -> StoredRepository:
+    """The stored state of a repository; empty if it is new."""
+    row = await tx.fetch_one(_SQL["repository"], id=repository_id)
+    if row is None:
+        return StoredRepository()
+    return StoredRepository(row[0], row[1], Profile.from_row(row[2:]) if row[2] else None)
 
 
 async def open_snapshot(
