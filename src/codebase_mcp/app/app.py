@@ -38,7 +38,6 @@ from codebase_mcp.database.connection import Database
 from codebase_mcp.database.nearest import NearestIndexes
 from codebase_mcp.database.projects import (
     Project,
-    drop_project,
     find_project,
     list_projects,
     page_id,
@@ -483,8 +482,4 @@ class App:
             ProjectNotFound: no such project.
         """
         await self.database.make_room()
-        project = await find_project(self.database, project_id)
-        await self.jobs.stop(project.schema_name)
-        await drop_project(self.database, project)
-        self.resolver.forget(project)
-        await self.memory_indexes.forget(project)
+        await self.erasure.drop(await find_project(self.database, project_id))

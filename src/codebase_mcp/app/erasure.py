@@ -114,13 +114,17 @@ class Erasure:
         """
         await self.database.make_room()
         project, _ = await self.resolver.resolve(project_id, identity)
-        await self.jobs.stop(project.schema_name)
         before = await count_in_project(self.database, project)
+        await self.drop(project)
+        left = await count_in_project(self.database, project)
+        return Purged(before, {table: left.get(table, 0) for table in before})
+
+    async def drop(self, project: Project) -> None:
+        """Delete a project with everything in it."""
+        await self.jobs.stop(project.schema_name)
         await drop_project(self.database, project)
         self.resolver.forget(project)
         await self.memory_indexes.forget(project)
-        left = await count_in_project(self.database, project)
-        return Purged(before, {table: left.get(table, 0) for table in before})
 
     async def still_on_disk(self, target: Target, purged: Purged) -> bool:
         """Whether any of the purged files still exists on disk."""

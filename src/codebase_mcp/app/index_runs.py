@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -30,40 +30,34 @@ if TYPE_CHECKING:
 # The modules of index runs are loaded with the first run: a search does not need them.
 
 
+@dataclass(eq=False)
 class IndexRuns:
     """Runs index jobs of this process, each with the repository's history and anchors."""
 
-    def __init__(
-        self,
-        settings: Settings,
-        database: Database,
-        models: Models,
-        views: Callable[[], Views],
-    ) -> None:
-        self._settings = settings
-        self._views = views
-        self._database = database
-        self._models = models
+    settings: Settings
+    database: Database
+    models: Models
+    views: Callable[[], Views]
 
     @cached_property
     def _pool(self) -> PreparerPool:
         from codebase_mcp.index.pool import PreparerPool  # noqa: PLC0415
 
-        return PreparerPool(self._settings.workers)
+        return PreparerPool(self.settings.workers)
 
     @cached_property
     def indexer(self) -> Indexer:
         """Writes and removes indexes, without history and anchors."""
         from codebase_mcp.index.build import Indexer  # noqa: PLC0415
 
-        return Indexer(self._database, self._models, self._pool)
+        return Indexer(self.database, self.models, self._pool)
 
     @cached_property
     def commits(self) -> CommitIndexer:
         """Makes commits searchable."""
         from codebase_mcp.index.commits import CommitIndexer  # noqa: PLC0415
 
-        return CommitIndexer(self._database, self._models, self._pool)
+        return CommitIndexer(self.database, self.models, self._pool)
 
     async def close(self) -> None:
         """Stop worker processes."""
@@ -104,7 +98,7 @@ class IndexRuns:
         run = await self._refresh_anchors(project, run, is_rebuilt=force)
         if run.status == "failed":
             return run, {}, 0
-        views = self._views()
+        views = self.views()
         run = await views.follow(project, run, repository.git_branches)
         refs = await views.index(project, run.repository_id, root, branches) if branches else {}
         depth = repository.history_depth if history_depth is None else history_depth
@@ -131,7 +125,7 @@ class IndexRuns:
         Raises:
             IndexingFailed: only a part was stored.
         """
-        repository = await asyncio.to_thread(repository_at, self._settings, root)
+        repository = await asyncio.to_thread(repository_at, self.settings, root)
         run, _ = await self.update(project, root, paths or ["."], repository)
         if run.status == "failed":
             raise IndexingFailed(run.errors[-1])
@@ -146,9 +140,9 @@ class IndexRuns:
         from codebase_mcp.index.commit_history import refresh_history  # noqa: PLC0415
 
         try:
-            model = await self._models.primary()
+            model = await self.models.primary()
             return run, await refresh_history(
-                *(self._database, model, project, run.repository_id, run.root),
+                *(self.database, model, project, run.repository_id, run.root),
                 depth=depth,
                 renew=True,
             )
@@ -157,13 +151,13 @@ class IndexRuns:
 
     async def _note_missing_vectors(self, project: Project, run: RunResult) -> RunResult:
         """Add a notice if vectors of the configured secondary model are missing."""
-        if not self._models.has_secondary:
+        if not self.models.has_secondary:
             return run
         from codebase_mcp.index.secondary_model import load_state, missing_notice  # noqa: PLC0415
 
         try:
-            async with self._database.transaction(project, readonly=True) as tx:
-                state = await load_state(tx, self._models.embedder.name, [run.repository_id])
+            async with self.database.transaction(project, readonly=True) as tx:
+                state = await load_state(tx, self.models.embedder.name, [run.repository_id])
         except DatabaseUnavailable:
             return run  # the next run tells it
         notice = missing_notice(state)
@@ -178,7 +172,7 @@ class IndexRuns:
         from codebase_mcp.records.following import refresh_anchors  # noqa: PLC0415
 
         try:
-            async with self._database.transaction(project) as tx:
+            async with self.database.transaction(project) as tx:
                 await refresh_anchors(
                     tx,
                     run.repository_id,

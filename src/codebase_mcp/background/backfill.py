@@ -2,7 +2,7 @@
 
 Files are embedded in groups, the newest first, and each group is stored at once. While an index run
 of the project is active the backfill pauses, so that new text is searchable first. A server and a
-worker look for new chunks every few seconds; a lock selects one process for each project.
+worker look for new chunks every few seconds; a lock selects a process for each project.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from uuid import UUID
 
 import numpy as np
@@ -44,19 +44,19 @@ MIN_PAUSE_S = 5.0
 MAX_PAUSE_S = 300.0
 
 
+@dataclass(slots=True, eq=False)
 class Backfill:
     """Adds vectors of the configured secondary model to projects of one database."""
 
-    def __init__(self, database: Database, models: Models) -> None:
-        self._database = database
-        self._models = models
-        self._opened: set[tuple[str, str]] = set()
-        self._complete: dict[str, Hashable] = {}
+    database: Database
+    models: Models
+    _opened: set[tuple[str, str]] = field(default_factory=set)
+    _complete: dict[str, Hashable] = field(default_factory=dict)
 
     async def run_forever(self) -> None:
         """Backfill every project with new chunks, wait, and repeat, until cancelled."""
         pause_s = 0.0
-        async with self._database.try_locks() as locks:
+        async with self.database.try_locks() as locks:
             while True:
                 try:
                     await self._backfill_all(locks)
@@ -74,7 +74,7 @@ class Backfill:
 
     async def _backfill_all(self, locks: ProjectTryLocks) -> None:
         await locks.check()
-        for project in await list_projects(self._database):
+        for project in await list_projects(self.database):
             try:
                 await self._backfill_new(locks, project)
             except EmbeddingUnavailable:
@@ -84,7 +84,7 @@ class Backfill:
 
     async def _backfill_new(self, locks: ProjectTryLocks, project: Project) -> None:
         """Backfill a project that may have new chunks, unless another process does."""
-        async with self._database.transaction(project, readonly=True) as tx:
+        async with self.database.transaction(project, readonly=True) as tx:
             state = await secondary_model.chunks_state(tx)
         if not state or self._complete.get(project.schema_name) == state:
             return
@@ -119,28 +119,28 @@ class Backfill:
                 return False
         except EmbeddingUnavailable as error:
             reason = " ".join(filter(None, (error.message, error.hint)))
-            async with self._database.transaction(project) as tx:
-                await secondary_model.note_unavailable(tx, self._models.embedder.name, reason)
+            async with self.database.transaction(project) as tx:
+                await secondary_model.note_unavailable(tx, self.models.embedder.name, reason)
             raise
         if repositories is None:
-            await maintain_near_indexes(self._database, project)
-            async with self._database.transaction(project) as tx:
+            await maintain_near_indexes(self.database, project)
+            async with self.database.transaction(project) as tx:
                 await secondary_model.complete(tx, profile)
         return True
 
     async def _open_profile(self, project: Project) -> Profile | None:
         """The profile to add vectors of; None if it was dropped after this process began."""
-        model = await self._models.configured()
+        model = await self.models.configured()
         profile = Profile.of(secondary_model.VERSION, model.facts, model.recipe)
         key = project.schema_name, profile.fingerprint
         if key in self._opened:
-            async with self._database.transaction(project, readonly=True) as tx:
+            async with self.database.transaction(project, readonly=True) as tx:
                 stored = await secondary_model.load_secondaries(tx)
             if profile.fingerprint not in {existing.fingerprint for existing, _ in stored}:
                 _log.info("The vectors of %s were dropped; they are not added again", profile.model)
                 return None
-        scale = await self._models.scale_of(model)
-        async with self._database.transaction(project) as tx:
+        scale = await self.models.scale_of(model)
+        async with self.database.transaction(project) as tx:
             profile = await secondary_model.open_secondary(tx, replace(profile, scale=scale))
         self._opened.add(key)
         return profile
@@ -156,7 +156,7 @@ class Backfill:
         added, before = 0, None
         while True:
             await self._wait_for_runs(project)
-            async with self._database.transaction(project, readonly=True) as tx:
+            async with self.database.transaction(project, readonly=True) as tx:
                 texts = await secondary_model.missing(tx, profile, repositories)
             if not texts:
                 return True
@@ -164,33 +164,33 @@ class Backfill:
                 _log.warning("%d texts cannot be embedded with %s", len(texts), profile.model)
                 return False
             before = texts
-            for group in grouped(texts, REQUESTS_AT_ONCE * self._models.access.batch_size):
+            for group in grouped(texts, REQUESTS_AT_ONCE * self.models.access.batch_size):
                 vectors = await self._embed(group)
-                async with self._database.transaction(project) as tx:
+                async with self.database.transaction(project) as tx:
                     if not await secondary_model.write_vectors(tx, profile, vectors):
                         return False
                 count = sum(len(text.chunks) for text in group)
                 progress(count)
                 added += count
                 if added >= EXACT_VECTORS:
-                    await maintain_near_indexes(self._database, project)
+                    await maintain_near_indexes(self.database, project)
                     added = 0
 
     async def _wait_for_runs(self, project: Project) -> None:
         """Wait until no index run of the project is active."""
         while True:
-            async with self._database.transaction(project, readonly=True) as tx:
+            async with self.database.transaction(project, readonly=True) as tx:
                 locks = [index_lock(number) for number, _ in await begun_repositories(tx)]
                 if not await tx.held(locks):
                     return
             await asyncio.sleep(RUN_POLL_S)
 
     async def _embed(self, group: Sequence[PendingText]) -> dict[int, Vectors]:
-        """The vectors of a group of texts, by blob, one row for each chunk."""
+        """The vectors of a group of texts, by blob, a row for each chunk."""
         chunks = [chunk for text in group for chunk in text.chunks]
-        most = REQUESTS_AT_ONCE * self._models.access.batch_size
+        most = REQUESTS_AT_ONCE * self.models.access.batch_size
         parts = [
-            await self._models.embedder.embed_passages(chunks[first : first + most])
+            await self.models.embedder.embed_passages(chunks[first : first + most])
             for first in range(0, len(chunks), most)
         ]
         ends = np.cumsum([len(text.chunks) for text in group])

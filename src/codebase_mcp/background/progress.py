@@ -125,7 +125,7 @@ def _progress_of(activity: _Activity) -> IndexingProgress:
     is_running = run is not None and run.is_running
     counted = run
     if run is not None and pending and not is_running:
-        # A job that continues the run of another process; any other job begins anew.
+        # The job may continue the run of another process; else it begins anew.
         is_same = any(job.operation_id == run.operation_id for job in pending)
         counted = run if is_same else None
     done = counted.files_done if counted else 0

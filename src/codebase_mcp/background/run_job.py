@@ -1,7 +1,7 @@
-"""How is one job run, and what happens to it if the run does not succeed?
+"""How is a job run, and how does it end if the run fails?
 
 If the database is unavailable or a run ends half way, the job is retried a few times. A worker that
-is stopped returns its job to the queue. Every other error ends the job and is stored with it.
+is stopped returns its job to the queue. Other errors end the job and are stored with it.
 """
 
 from __future__ import annotations

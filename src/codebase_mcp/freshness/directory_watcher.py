@@ -1,7 +1,7 @@
 """Which paths in these directories have changed? The operating system reports events.
 
 On Linux each directory is watched by itself, so ignored directories cost nothing. macOS and Windows
-watch a whole tree at the cost of one directory.
+watch a whole tree at the cost of a single directory.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ def open_notify(directories: Sequence[str]) -> RustNotify:
     """Watch directories, except those that are gone or not readable.
 
     The class is private in watchfiles; checked with 1.3.0. The public ``watch`` does not say when
-    the directories are watched, except by a timeout; with one it discards events that arrive as
+    the directories are watched, except by a timeout, and then it discards events that arrive as
     the time runs out, and it logs every change. If the class is gone, use ``watch`` with
     ``rust_timeout=1`` and ``yield_on_timeout=True``: its first value says that it watches.
 

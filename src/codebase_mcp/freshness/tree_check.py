@@ -1,4 +1,4 @@
-"""Does one tree differ from its index? Compares them, and updates the index in the background.
+"""Does a tree differ from its index? Compares them, and updates the index in the background.
 
 The first check lists the whole tree. Later checks scan names, sizes and times, and list only the
 paths that the scan reports.
@@ -37,7 +37,7 @@ T = TypeVar("T")
 
 @dataclass(slots=True, eq=False)
 class TreeCheck:
-    """The state of one tree in this process; ``tree`` is its newest record.
+    """The state of a tree in this process; ``tree`` is its newest record.
 
     ``count`` files differ from the index. Before ``not_before`` no check is needed, unless git has
     changed the files: ``checkout`` is git's state at the last check. ``is_trusted`` says that the

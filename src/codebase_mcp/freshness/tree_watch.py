@@ -45,7 +45,7 @@ MANY_PATHS = 30
 # The whole tree is scanned this often, as systems lose events and network drives send none.
 RESCAN_S = 300.0
 
-# A tree that cannot be watched is scanned this often; a large one less often, so that scanning
+# A tree that cannot be watched is scanned this often; if it is large less often, so that scanning
 # takes at most a twentieth of the time.
 POLL_S = 1.0
 POLL_SHARE = 20
@@ -85,41 +85,34 @@ class _Events:
         return paths
 
 
+@dataclass(slots=True, eq=False)
 class TreeWatch:
-    """Follows one repository until it is cancelled.
+    """Watches a repository until it is cancelled.
 
     ``on_update`` is called after each update. ``set_behind`` is called with True when changes wait
     to be indexed, and with False when none do. Without ``watch_events`` the tree is only polled.
     """
 
-    def __init__(
-        self,
-        trees: IndexedTrees,
-        project: Project,
-        repository_id: UUID,
-        root: Path,
-        *,
-        on_update: Callable[[IndexUpdate], None],
-        set_behind: Callable[[bool], Awaitable[None]],
-        watch_events: bool = True,
-    ) -> None:
-        self._trees = trees
-        self._project = project
-        self._repository_id = repository_id
-        self._root = root
-        self._on_update = on_update
-        self._set_behind = set_behind
-        self._watch_events = watch_events
-        self._events = _Events()
+    trees: IndexedTrees
+    project: Project
+    repository_id: UUID
+    root: Path
+    on_update: Callable[[IndexUpdate], None]
+    set_behind: Callable[[bool], Awaitable[None]]
+    watch_events: bool = True
+    _events: _Events = field(default_factory=_Events)
+    _watcher: DirectoryWatcher = field(init=False)
+    _throttle: Throttle = field(default_factory=Throttle)
+    _scan: TreeScan = field(init=False)
+    _git_dir: Path | None = None
+    _pending: PendingChanges = field(default_factory=PendingChanges)
+    _has_new_rules: bool = False
+    _uses_events: bool = True
+    _poll_s: float = RESCAN_S
+    _pause_s: float = 0.0
+
+    def __post_init__(self) -> None:
         self._watcher = DirectoryWatcher(self._on_events)
-        self._throttle = Throttle()
-        self._scan: TreeScan
-        self._git_dir: Path | None = None
-        self._pending = PendingChanges()
-        self._has_new_rules = False
-        self._uses_events = True
-        self._poll_s = RESCAN_S
-        self._pause_s = 0.0
 
     async def run(self) -> None:
         """Bring the index up to date, then keep it so."""
@@ -137,12 +130,12 @@ class TreeWatch:
 
     async def _start(self) -> None:
         """Watch first, then request a full update, so that no change is missed in between."""
-        if not await asyncio.to_thread(is_real_directory, self._root):
-            raise FileNotFoundError(str(self._root))
-        await self._set_behind(True)
-        selection = await asyncio.to_thread(self._trees.selection_of, self._root)
-        self._scan = await asyncio.to_thread(TreeScan, self._root, selection)
-        self._git_dir = await asyncio.to_thread(git_dir_for, self._root)
+        if not await asyncio.to_thread(is_real_directory, self.root):
+            raise FileNotFoundError(str(self.root))
+        await self.set_behind(True)
+        selection = await asyncio.to_thread(self.trees.selection_of, self.root)
+        self._scan = await asyncio.to_thread(TreeScan, self.root, selection)
+        self._git_dir = await asyncio.to_thread(git_dir_for, self.root)
         await asyncio.to_thread(self._scan.changes)
         await self._start_watching()
         changes = await self._scan_changes(self._events.take(), everywhere=True)
@@ -179,7 +172,7 @@ class TreeWatch:
             left_s = self._events.at + quiet_s - time.monotonic()
             if left_s <= 0:
                 return
-            await self._set_behind(True)
+            await self.set_behind(True)
             await asyncio.sleep(left_s)
 
     async def _quiet_s(self) -> float:
@@ -226,12 +219,12 @@ class TreeWatch:
         self._has_new_rules |= changes.has_new_rules
 
     async def _start_watching(self) -> None:
-        self._uses_events = self._watch_events
+        self._uses_events = self.watch_events
         self._poll_s = RESCAN_S if self._uses_events else POLL_S
         if not self._uses_events:
             return
         try:
-            directories = [str(self._root)] if WATCHES_RECURSIVELY else self._directories()
+            directories = [str(self.root)] if WATCHES_RECURSIVELY else self._directories()
             await self._watcher.watch(directories)
         except CannotWatch as error:
             await self._fall_back_to_polling(error)
@@ -241,7 +234,7 @@ class TreeWatch:
         await self._watcher.close()
         log.warning(
             "Cannot watch all directories of %s (%s). It is polled instead, which is slower: %s",
-            self._root,
+            self.root,
             error,
             LIMITS_HINT,
         )
@@ -268,7 +261,7 @@ class TreeWatch:
         if self._pending:
             began = time.monotonic()
             try:
-                run = await self._pending.index(self._trees, self._project, self._root)
+                run = await self._pending.index(self.trees, self.project, self.root)
                 if is_full and run is not None:
                     await self._track_stored()
             except CodebaseError as error:
@@ -277,27 +270,27 @@ class TreeWatch:
                 return
             self._pause_s = 0.0
             if run is not None and (is_full or run.files_indexed or run.files_removed):
-                self._on_update(IndexUpdate(self._root, time.monotonic() - began, run=run))
+                self.on_update(IndexUpdate(self.root, time.monotonic() - began, run=run))
         if not (self._events.paths or self._throttle.has_waiting):
-            await self._set_behind(False)
+            await self.set_behind(False)
 
     async def _track_stored(self) -> None:
         """Also scan indexed files that are ignored: git may track them."""
-        stored = await self._trees.stored_paths(self._project, self._repository_id)
+        stored = await self.trees.stored_paths(self.project, self.repository_id)
         new = await asyncio.to_thread(self._scan.track, stored)
         await self._watch_new_directories(TreeChanges(new_directories=new))
 
     async def _report_failure(self, error: CodebaseError, seconds: float) -> None:
         """Report an error and pause, longer each time."""
         self._pause_s = min(max(2 * self._pause_s, MIN_PAUSE_S), MAX_PAUSE_S)
-        self._on_update(IndexUpdate(self._root, seconds, error=error))
+        self.on_update(IndexUpdate(self.root, seconds, error=error))
         log.warning(
             "Cannot update the index of %s; next try in %.1f s: %s",
-            self._root,
+            self.root,
             self._pause_s,
             error.message,
         )
-        await self._set_behind(True)
+        await self.set_behind(True)
         self._events.came.clear()
         await asyncio.sleep(MIN_PAUSE_S)
         with suppress(TimeoutError):  # the next change may fix the cause
@@ -305,7 +298,7 @@ class TreeWatch:
                 await self._events.came.wait()
 
     async def _wait_for_root(self) -> None:
-        log.warning("%s does not exist; its index is kept", self._root)
+        log.warning("%s does not exist; its index is kept", self.root)
         await self._watcher.close()
-        while not await asyncio.to_thread(is_real_directory, self._root):  # noqa: ASYNC110 - no event comes
+        while not await asyncio.to_thread(is_real_directory, self.root):  # noqa: ASYNC110 - no event comes
             await asyncio.sleep(ROOT_POLL_S)

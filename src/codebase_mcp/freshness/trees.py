@@ -97,7 +97,7 @@ class IndexedTrees:
     async def recent(
         self, project: Project, *, reload: bool = False, include: UUID | None = None
     ) -> list[Tree]:
-        """The trees as they were within the last second; loaded again while one is being indexed.
+        """The trees as they were within the last second; loaded again during an index run.
 
         They are also loaded again if the repository ``include`` is not among them.
         """

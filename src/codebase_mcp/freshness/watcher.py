@@ -11,7 +11,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from uuid import UUID
 
@@ -41,33 +41,23 @@ class _Watched:
     task: asyncio.Task[None]
 
 
+@dataclass(slots=True, eq=False)
 class Watcher:
     """Watches all repositories of some projects, or those at ``roots``, until it is cancelled."""
 
-    def __init__(
-        self,
-        database: Database,
-        trees: IndexedTrees,
-        projects: Projects,
-        *,
-        roots: Collection[Path] | None = None,
-        watch_events: bool = True,
-        on_update: Callable[[IndexUpdate], None] = lambda _: None,
-        on_taken_elsewhere: Callable[[Path], None] = lambda _: None,
-    ) -> None:
-        self._database = database
-        self._trees = trees
-        self._projects = projects
-        self._roots = roots
-        self._watch_events = watch_events
-        self._on_update = on_update
-        self._on_taken_elsewhere = on_taken_elsewhere
-        self._watched: dict[Key, _Watched] = {}
-        self._taken_elsewhere: set[Key] = set()
+    database: Database
+    trees: IndexedTrees
+    projects: Projects
+    roots: Collection[Path] | None = None
+    watch_events: bool = True
+    on_update: Callable[[IndexUpdate], None] = lambda _: None
+    on_taken_elsewhere: Callable[[Path], None] = lambda _: None
+    _watched: dict[Key, _Watched] = field(default_factory=dict)
+    _taken_elsewhere: set[Key] = field(default_factory=set)
 
     async def run(self) -> None:
         """Watch repositories, and check regularly which there are."""
-        async with self._database.try_locks() as locks:
+        async with self.database.try_locks() as locks:
             try:
                 while True:
                     try:
@@ -81,9 +71,9 @@ class Watcher:
     async def _round(self, locks: ProjectTryLocks) -> None:
         await locks.check()
         listed: dict[Key, tuple[Project, Tree]] = {}
-        for project in await self._projects():
-            for tree in await self._trees.load(project):
-                is_chosen = self._roots is None or tree.root in self._roots
+        for project in await self.projects():
+            for tree in await self.trees.load(project):
+                is_chosen = self.roots is None or tree.root in self.roots
                 # A bare repository has no files to watch: each search follows its HEAD.
                 if is_chosen and not await asyncio.to_thread(is_bare_repository, tree.root):
                     listed[project.schema_name, tree.repository_id] = project, tree
@@ -102,14 +92,14 @@ class Watcher:
     ) -> None:
         if not await asyncio.to_thread(is_real_directory, tree.root):
             return
-        has_same_settings = self._trees.select_same_files(tree)
+        has_same_settings = self.trees.select_same_files(tree)
         if not has_same_settings or not await locks.acquire(
             project, watch_lock(tree.repository_id)
         ):
             if key not in self._taken_elsewhere:
                 self._taken_elsewhere.add(key)
                 if has_same_settings:
-                    self._on_taken_elsewhere(tree.root)
+                    self.on_taken_elsewhere(tree.root)
                 else:
                     log.warning(
                         "%s is not watched: it was indexed with settings that select other files",
@@ -124,13 +114,13 @@ class Watcher:
                 await (locks.acquire if is_behind else locks.release)(project, lock)
 
         watch = TreeWatch(
-            self._trees,
+            self.trees,
             project,
             tree.repository_id,
             tree.root,
-            on_update=self._on_update,
+            on_update=self.on_update,
             set_behind=set_behind,
-            watch_events=self._watch_events,
+            watch_events=self.watch_events,
         )
         task = asyncio.create_task(_run(watch, tree.root))
         self._watched[key] = _Watched(project, tree.repository_id, task)
