@@ -114,6 +114,7 @@ class Erasure:
         """
         await self.database.make_room()
         project, _ = await self.resolver.resolve(project_id, identity)
+        await self.jobs.stop(project.schema_name)
         before = await count_in_project(self.database, project)
         await self.drop(project)
         left = await count_in_project(self.database, project)

@@ -25,7 +25,7 @@ from codebase_mcp.embedding.models import Models
 from codebase_mcp.embedding.profile import Profile
 from codebase_mcp.errors import CodebaseError, EmbeddingUnavailable
 from codebase_mcp.index import secondary_model
-from codebase_mcp.index.inventory import begun_repositories
+from codebase_mcp.index.inventory import load_repositories
 from codebase_mcp.index.secondary_model import PendingText
 
 _log = logging.getLogger(__name__)
@@ -180,7 +180,7 @@ class Backfill:
         """Wait until no index run of the project is active."""
         while True:
             async with self.database.transaction(project, readonly=True) as tx:
-                locks = [index_lock(number) for number, _ in await begun_repositories(tx)]
+                locks = [index_lock(repository.id) for repository in await load_repositories(tx)]
                 if not await tx.held(locks):
                     return
             await asyncio.sleep(RUN_POLL_S)

@@ -19,7 +19,7 @@ from codebase_mcp.background.progress import (
 from codebase_mcp.database.naming import DEFAULT_ID
 from codebase_mcp.database.projects import Project
 from codebase_mcp.errors import NotFound
-from codebase_mcp.index.inventory import begun_repositories, count_items
+from codebase_mcp.index.inventory import count_items, load_repositories
 from codebase_mcp.index.queue import IndexJob
 from codebase_mcp.index.runs import RunState, load_runs
 from codebase_mcp.index.secondary_model import SecondaryModelState, load_state
@@ -150,13 +150,13 @@ async def indexing_state(
         # Jobs before runs, so that a run that begins in between is not counted twice.
         jobs = await app.jobs.jobs(entered.project.schema_name)
         runs = await load_runs(entered.tx)
-        begun = await begun_repositories(entered.tx)
+        begun = await load_repositories(entered.tx)
         secondary = await load_state(
             entered.tx,
             app.models.embedder.name if app.models.has_secondary else None,
             None if repository_id is None else [repository_id],
         )
-    repositories = by_repository(begun, runs, jobs)
+    repositories = by_repository([(r.id, r.root) for r in begun], runs, jobs)
     if repository_id is not None:
         repositories = [r for r in repositories if r.repository_id == repository_id]
         if not repositories:
@@ -195,7 +195,7 @@ async def clear_index(
     project = (await indexing_state(app, project_id, repository_id, identity)).project
     await app.jobs.stop(project.schema_name, repository_id)
     async with app.enter(_name(project), identity, readonly=True) as entered:
-        begun = [number for number, _ in await begun_repositories(entered.tx)]
+        begun = [repository.id for repository in await load_repositories(entered.tx)]
         removed = [number for number in begun if repository_id in (None, number)]
         items = await count_items(entered.tx, removed)
     for number in removed:

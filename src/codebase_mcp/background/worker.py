@@ -1,8 +1,8 @@
 """How do workers run jobs? A worker runs in a server or in a process of its own.
 
 An idle worker waits for notifications and polls the queue once a minute. While there are jobs it
-checks every three seconds whether a job has lost its worker. The job library's worker runs a job: it
-sends a heartbeat every five seconds and checks every second whether the job was cancelled.
+checks every three seconds whether a job has lost its worker. The job library's worker runs a job:
+it sends a heartbeat every five seconds and checks every second whether the job was cancelled.
 """
 
 from __future__ import annotations

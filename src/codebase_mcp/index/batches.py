@@ -16,7 +16,6 @@ from codebase_mcp.chunking.grammars import unpack
 from codebase_mcp.database.connection import Database, HeldLocks, Transaction
 from codebase_mcp.database.projects import Project
 from codebase_mcp.embedding.embedder import LocalModel
-from codebase_mcp.embedding.models import Models
 from codebase_mcp.errors import CodebaseError, DatabaseUnavailable, IndexingFailed
 from codebase_mcp.index import store
 from codebase_mcp.index.identity import blob_id_of_content
@@ -70,15 +69,6 @@ class RunCounts:
         return len(self.added) + len(self.changed)
 
 
-@dataclass(frozen=True, slots=True)
-class RunDependencies:
-    """The objects that every run uses."""
-
-    database: Database
-    models: Models
-    pool: PreparerPool
-
-
 ReadFiles = Callable[[Sequence[SourceFile]], Sequence[Content]]
 """Reads some files of a listing, in the same order."""
 
@@ -91,7 +81,8 @@ class Batches:
     progress, if there is one.
     """
 
-    dependencies: RunDependencies
+    database: Database
+    pool: PreparerPool
     project: Project
     snapshot: Snapshot
     model: LocalModel
@@ -133,7 +124,7 @@ class Batches:
             await unpacking
         under_way = {unpacking}  # meanwhile the worker processes start
         # More than there are workers, so that no worker is idle while a batch is stored.
-        most = self.dependencies.pool.workers + 1
+        most = self.pool.workers + 1
         try:
             for batch in cut(plan.to_read):
                 while len(under_way) >= most:
@@ -195,9 +186,9 @@ class Batches:
         while files:
             fresh = [texts[i] for i in {f.blob_id for f in files} if i not in embedded]
             with step("prepare"):
-                blobs = await self.dependencies.pool.prepare(fresh, job, small=self._is_small)
+                blobs = await self.pool.prepare(fresh, job, small=self._is_small)
             await self.held.confirm()
-            await self.dependencies.database.require_room()
+            await self.database.require_room()
             async with step("store"), self._transaction() as tx:
                 chunks, missing = await store.write_batch(
                     tx, self.snapshot, files, {blob.blob_id: blob for blob in blobs}
@@ -235,7 +226,7 @@ class Batches:
         return before is not None and before.blob_id == file.blob_id
 
     def _transaction(self) -> AbstractAsyncContextManager[Transaction]:
-        return self.dependencies.database.transaction(self.project)
+        return self.database.transaction(self.project)
 
     def _report(self) -> None:
         done, total = self.counts.done, self.counts.total

@@ -24,13 +24,12 @@ from codebase_mcp.embedding.models import Models
 from codebase_mcp.embedding.profile import Profile
 from codebase_mcp.errors import CodebaseError, IndexingFailed
 from codebase_mcp.index import purge, store
-from codebase_mcp.index.batches import Batches, RunCounts, RunDependencies
+from codebase_mcp.index.batches import Batches, RunCounts
 from codebase_mcp.index.identity import PROGRAM_VERSION, View, repository_id_of
-from codebase_mcp.index.pace import paced, waiting
 from codebase_mcp.index.path_scope import PathScope
 from codebase_mcp.index.plan import Plan, make_plan
 from codebase_mcp.index.pool import PreparerPool
-from codebase_mcp.index.progress import RunProgress
+from codebase_mcp.index.progress import RunProgress, paced, waiting
 from codebase_mcp.index.purge import Purged
 from codebase_mcp.index.runs import RunRecord, recorded
 from codebase_mcp.index.store import StoredRepository
@@ -101,12 +100,13 @@ class _RunRequest:
         return secrets_in(before.selected_by) == secrets_in(self.selection.chosen_by)
 
 
+@dataclass(frozen=True, slots=True)
 class Indexer:
     """Runs index jobs against one database."""
 
-    def __init__(self, database: Database, models: Models, pool: PreparerPool) -> None:
-        self._database = database
-        self._dependencies = RunDependencies(database, models, pool)
+    database: Database
+    models: Models
+    pool: PreparerPool
 
     async def run(
         self,
@@ -175,7 +175,7 @@ class Indexer:
         return run
 
     async def _load(self, request: _RunRequest) -> StoredRepository:
-        async with self._database.transaction(request.project, readonly=True) as tx:
+        async with self.database.transaction(request.project, readonly=True) as tx:
             return await store.load_repository(tx, request.repository_id)
 
     async def _run_full(
@@ -183,14 +183,14 @@ class Indexer:
     ) -> RunResult:
         project, repository_id = request.project, request.repository_id
         record = RunRecord(
-            self._database, project, repository_id, request.root, request.operation_id
+            self.database, project, repository_id, request.root, request.operation_id
         )
         async with recorded(record, is_requested=request.is_requested):
             with step("list"):
                 tree = await _source_tree(request, before)
                 listing = await asyncio.to_thread(tree.list_files)
             model, profile, rebuild = await self._model_for(request, before)
-            async with step("plan"), self._database.transaction(project) as tx:
+            async with step("plan"), self.database.transaction(project) as tx:
                 name = await self._open_repository(tx, request)
                 snapshot = await store.open_snapshot(
                     tx, View(repository_id), profile, rebuild=rebuild
@@ -203,8 +203,11 @@ class Indexer:
                 has_work = bool(plan.removed) or not snapshot.active
                 await record.plan(tx, len(listing.files), plan.unchanged, has_work=has_work)
             counts = RunCounts.of(listing, plan)
-            parts = (self._dependencies, project, snapshot, model, tree.read_files, stored, counts)
-            error = await Batches(*parts, request.progress, held, record).run(
+            batches = Batches(
+                *(self.database, self.pool, project, snapshot, model, tree.read_files),
+                *(stored, counts, request.progress, held, record),
+            )
+            error = await batches.run(
                 plan, lambda tx: store.finish_run(tx, snapshot, counts.skipped, counts.failures)
             )
             run = self._result(request, plan, counts, error, name=name, profile=profile)
@@ -224,23 +227,26 @@ class Indexer:
         if tree.is_commit:
             return None
         project = request.project
-        async with self._database.transaction(project, readonly=True) as tx:
+        async with self.database.transaction(project, readonly=True) as tx:
             snapshot = await store.up_to_date(tx, View(request.repository_id))
         if snapshot is None or self._is_outdated(snapshot.profile):
             return None
         _require_readable(snapshot.profile)
-        model = await self._dependencies.models.of_index(snapshot.profile)
+        model = await self.models.of_index(snapshot.profile)
         with step("list"):
             listing = await asyncio.to_thread(tree.list_files, scope.paths)
-        async with step("plan"), self._database.transaction(project) as tx:
+        async with step("plan"), self.database.transaction(project) as tx:
             name = await self._open_repository(tx, request)
             stored = await store.stored_files(tx, snapshot, scope)
             plan = make_plan(listing, stored)
             if plan.removed:
                 await store.forget_files(tx, snapshot, plan.removed)
         counts = RunCounts.of(listing, plan)
-        parts = (self._dependencies, project, snapshot, model, tree.read_files, stored, counts)
-        error = await Batches(*parts, request.progress, held).run(
+        batches = Batches(
+            *(self.database, self.pool, project, snapshot, model, tree.read_files),
+            *(stored, counts, request.progress, held),
+        )
+        error = await batches.run(
             plan, lambda tx: store.finish_partial_run(tx, snapshot, scope, counts.failures)
         )
         return self._result(request, plan, counts, error, name=name, profile=snapshot.profile)
@@ -284,7 +290,7 @@ class Indexer:
             errors=failures + ([error.message] if error else []),
             duration_s=time.monotonic() - request.started,
             model=profile.model,
-            notice=_notice(profile, self._dependencies.models),
+            notice=_notice(profile, self.models),
             added=tuple(counts.added),
             changed=tuple(counts.changed),
         )
@@ -293,25 +299,25 @@ class Indexer:
         """Remove a repository and everything that only it used; False if it is unknown."""
         async with (
             self._locked(project, repository_id),
-            self._database.transaction(project) as tx,
+            self.database.transaction(project) as tx,
         ):
             return await store.remove_repository(tx, repository_id)
 
     async def purge(self, project: Project, repository_id: UUID, scope: PathScope | None) -> Purged:
         """Erase a repository, or some paths of it, at once; count the rows before and after."""
         async with self._locked(project, repository_id):
-            async with self._database.transaction(project) as tx:
+            async with self.database.transaction(project) as tx:
                 marked = await purge.mark(tx, repository_id, scope)
                 before = await purge.count_rows(tx, marked)
                 await purge.erase(tx, marked)
-            async with self._database.transaction(project, readonly=True) as tx:
+            async with self.database.transaction(project, readonly=True) as tx:
                 after = await purge.count_rows(tx, marked)
         return Purged(before, after, marked.paths, marked.shared)
 
     @asynccontextmanager
     async def _locked(self, project: Project, repository_id: UUID) -> AsyncIterator[HeldLocks]:
         """Lock a repository's index against changes by other runs."""
-        locks = self._database.session_locks(project, [index_lock(repository_id)])
+        locks = self.database.session_locks(project, [index_lock(repository_id)])
         async with AsyncExitStack() as stack:
             with waiting():
                 held = await stack.enter_async_context(locks)
@@ -326,20 +332,20 @@ class Indexer:
         earlier version of this program is rebuilt, with the same model if that is available. It is
         also rebuilt if the settings now show the secrets of different files.
         """
-        models, stored = self._dependencies.models, before.profile
+        stored = before.profile
         if stored is None or request.force:
-            model = await models.primary()
+            model = await self.models.primary()
         elif self._is_outdated(stored) or not request.shows_same_secrets(before):
-            model = await models.primary_for(stored)
+            model = await self.models.primary_for(stored)
         else:
             _require_readable(stored)
-            return await models.of_index(stored), stored, False
+            return await self.models.of_index(stored), stored, False
         profile = Profile.of(PROGRAM_VERSION, model.facts, model.recipe)
-        profile = replace(profile, scale=await models.scale_of(model))
-        return await models.of_index(profile), profile, stored is not None
+        profile = replace(profile, scale=await self.models.scale_of(model))
+        return await self.models.of_index(profile), profile, stored is not None
 
     def _is_outdated(self, profile: Profile) -> bool:
-        return self._dependencies.models.is_outdated(profile, PROGRAM_VERSION)
+        return self.models.is_outdated(profile, PROGRAM_VERSION)
 
 
 async def _source_tree(request: _RunRequest, before: StoredRepository) -> SourceTree:

@@ -20,7 +20,7 @@ from codebase_mcp.embedding.models import Models
 from codebase_mcp.embedding.profile import Profile
 from codebase_mcp.errors import IndexingFailed
 from codebase_mcp.index import store
-from codebase_mcp.index.batches import Batches, RunCounts, RunDependencies
+from codebase_mcp.index.batches import Batches, RunCounts
 from codebase_mcp.index.identity import PROGRAM_VERSION, View
 from codebase_mcp.index.plan import (
     MAX_DIFFERENT_SHARE,
@@ -85,12 +85,13 @@ class _Worktree:
     is_source: bool
 
 
+@dataclass(frozen=True, slots=True)
 class CommitIndexer:
     """Makes commits of indexed repositories searchable."""
 
-    def __init__(self, database: Database, models: Models, pool: PreparerPool) -> None:
-        self._database = database
-        self._dependencies = RunDependencies(database, models, pool)
+    database: Database
+    models: Models
+    pool: PreparerPool
 
     async def run(
         self,
@@ -112,15 +113,15 @@ class CommitIndexer:
         """
         request = _Request(project, repository_id, repository, commit, selection)
         lock = commit_lock(repository_id, commit)
-        async with self._database.session_locks(project, [lock]) as held:
-            async with self._database.transaction(project, readonly=True) as tx:
+        async with self.database.session_locks(project, [lock]) as held:
+            async with self.database.transaction(project, readonly=True) as tx:
                 await self._worktree(tx, repository_id)
                 stored = await tx.fetch_one(_SQL["commit_snapshot"], **request.view.parameters())
             if stored is not None and stored[2]:
                 return CommitRun(stored[0], commit, 0, ())
             with step("list"):
                 listing = await asyncio.to_thread(list_files_at, repository, commit, selection)
-            async with step("plan"), self._database.transaction(project) as tx:
+            async with step("plan"), self.database.transaction(project) as tx:
                 await tx.lock(store.WRITE_LOCK)
                 worktree = await self._worktree(tx, repository_id)  # a rebuild may have ended
                 snapshot, plan = await _prepare(tx, request, listing, worktree)
@@ -133,7 +134,7 @@ class CommitIndexer:
                 "The repository is not indexed", hint="Call index_repository first."
             )
         profile = Profile.from_row(row[4:])
-        is_outdated = self._dependencies.models.is_outdated(profile, PROGRAM_VERSION)
+        is_outdated = self.models.is_outdated(profile, PROGRAM_VERSION)
         if is_outdated or profile.is_newer(PROGRAM_VERSION):
             raise IndexingFailed(
                 "Another version of this program made the index",
@@ -158,9 +159,9 @@ class CommitIndexer:
             return read_objects(request.repository, objects, max_file_bytes=most)
 
         counts = RunCounts.of(listing.listing, plan)
-        model = await self._dependencies.models.of_index(snapshot.profile)
+        model = await self.models.of_index(snapshot.profile)
         batches = Batches(
-            *(self._dependencies, request.project, snapshot, model, read),
+            *(self.database, self.pool, request.project, snapshot, model, read),
             stored={},
             counts=counts,
             progress=progress,

@@ -123,7 +123,7 @@ def _by_repository(rows: Iterable[Sequence[Any]]) -> dict[UUID, dict[str, Any]]:
 
 
 async def load_repositories(tx: Transaction) -> list[RepositoryName]:
-    """The repositories of a project, by root."""
+    """The repositories of a project, by root, also while their first run is active."""
     return [RepositoryName(*row) for row in await tx.fetch_all(_SQL["names"])]
 
 
@@ -131,11 +131,6 @@ async def load_roots(tx: Transaction) -> list[tuple[Path, datetime]]:
     """The directories of a project's repositories, and when each was indexed."""
     rows = await tx.fetch_all(_SQL["roots"])
     return [(Path(root), indexed_at) for root, indexed_at in rows if indexed_at is not None]
-
-
-async def begun_repositories(tx: Transaction) -> list[tuple[UUID, str]]:
-    """The id and root of every repository, also while its first run is active."""
-    return [(row[0], row[1]) for row in await tx.fetch_all(_SQL["begun"])]
 
 
 async def count_items(tx: Transaction, repositories: Sequence[UUID]) -> int:

@@ -37,7 +37,7 @@ GROUP BY s.repository_id, b.encoding
 ORDER BY count(*) DESC, b.encoding;
 
 -- name: names
--- Which repositories there are.
+-- Every repository that is indexed, or has begun to be.
 SELECT r.id, r.root, r.name
 FROM repository AS r
 ORDER BY r.root;
@@ -89,12 +89,6 @@ JOIN file AS f ON f.snapshot_id = s.id
 WHERE s.active
 GROUP BY s.repository_id, f.language
 ORDER BY sum(f.size) DESC, f.language;
-
--- name: begun
--- Every repository that is indexed, or has begun to be.
-SELECT id, root
-FROM repository
-ORDER BY root;
 
 -- name: count_items
 -- Files of these repositories in every view, and the chunks and vectors that go with them: those of
