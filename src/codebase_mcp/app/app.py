@@ -80,14 +80,7 @@ if TYPE_CHECKING:
     from codebase_mcp.projects.workflow import WorkflowClient
     from codebase_mcp.records.page import Page, Paging
 
-__all__ = [
-    "App",
-    "HistoryReport",
-    "InProject",
-    "IndexReport",
-    "ProjectFacts",
-    "SearchReport",
-]
+__all__ = ["App", "HistoryReport", "InProject", "IndexReport", "ProjectFacts", "SearchReport"]
 
 
 def _workflow(settings: Settings) -> WorkflowClient | None:
@@ -153,14 +146,12 @@ class App:
 
     @cached_property
     def changes(self) -> Changes:
-        """Compares branches and commits."""
         from codebase_mcp.app.changes import Changes  # noqa: PLC0415
 
         return Changes(self.database, self.scopes)
 
     @cached_property
     def erasure(self) -> Erasure:
-        """Purges."""
         from codebase_mcp.app.erasure import Erasure  # noqa: PLC0415
 
         return Erasure(
@@ -169,28 +160,24 @@ class App:
 
     @cached_property
     def dry_run(self) -> DryRun:
-        """Forecasts index runs."""
         from codebase_mcp.app.dry_run import DryRun  # noqa: PLC0415
 
         return DryRun(self.settings, self.database, self.resolver, self.models)
 
     @cached_property
     def history(self) -> History:
-        """Searches commits."""
         from codebase_mcp.app.history import History  # noqa: PLC0415
 
         return History(self.settings, self.database, self.models, self.resolver, self.scopes)
 
     @cached_property
     def symbols(self) -> Symbols:
-        """Answers questions about names."""
         from codebase_mcp.app.symbols import Symbols  # noqa: PLC0415
 
         return Symbols(self.database, self.resolver, self.scopes, self.views, self.freshness)
 
     @cached_property
     def transfers(self) -> Transfers:
-        """Exports and imports records, backs up and restores."""
         from codebase_mcp.app.transfers import Transfers  # noqa: PLC0415
 
         return Transfers(self.database, self.resolver, self.models)
@@ -452,10 +439,7 @@ class App:
         )
 
     async def remove(
-        self,
-        repo_path: str | Path,
-        project_id: str | None = None,
-        identity: Identity = ANONYMOUS,
+        self, repo_path: str | Path, project_id: str | None = None, identity: Identity = ANONYMOUS
     ) -> UUID:
         """Remove a repository from the index; it need not exist on disk. Returns its id.
 

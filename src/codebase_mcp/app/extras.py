@@ -20,7 +20,6 @@ LEAST_SCORE = 0.25
 
 
 async def notes_of(database: Database, project: Project, answer: Answer) -> list[tuple[Note, ...]]:
-    """The notes on each hit of an answer."""
     from codebase_mcp.records.notes import notes_on  # noqa: PLC0415 - seldom asked for
 
     async with database.bounded_read(project) as tx:

@@ -60,7 +60,6 @@ class IndexRuns:
         return CommitIndexer(self.database, self.models, self._pool)
 
     async def close(self) -> None:
-        """Stop worker processes."""
         if "_pool" in vars(self):
             await asyncio.to_thread(self._pool.close)
 

@@ -95,12 +95,7 @@ class Transfers:
             return await write_backup(self.database, project, file)
 
     async def restore(
-        self,
-        file: BinaryIO,
-        name: str,
-        project_id: str | None = None,
-        *,
-        replace: bool = False,
+        self, file: BinaryIO, name: str, project_id: str | None = None, *, replace: bool = False
     ) -> BackupFacts:
         """Restore a project from a backup, as a whole or not at all; ``name`` names it in errors.
 

@@ -71,9 +71,7 @@ class _Activity:
 
 
 def by_repository(
-    repositories: Iterable[tuple[UUID, str]],
-    runs: Iterable[RunState],
-    jobs: Iterable[IndexJob],
+    repositories: Iterable[tuple[UUID, str]], runs: Iterable[RunState], jobs: Iterable[IndexJob]
 ) -> list[RepositoryProgress]:
     """The progress of each repository that is indexed, being indexed or queued; sorted by root.
 

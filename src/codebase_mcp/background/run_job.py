@@ -21,12 +21,7 @@ from procrastinate.retry import BaseRetryStrategy, RetryDecision
 from codebase_mcp.app.app import App
 from codebase_mcp.database.jobs import JobsConnector, OwnJobs
 from codebase_mcp.database.naming import DEFAULT_ID
-from codebase_mcp.errors import (
-    CodebaseError,
-    DatabaseUnavailable,
-    IndexingFailed,
-    InternalError,
-)
+from codebase_mcp.errors import CodebaseError, DatabaseUnavailable, IndexingFailed, InternalError
 from codebase_mcp.index.queue import QUEUE, TASK
 from codebase_mcp.index.runs import mark_cancelled
 from codebase_mcp.projects.identity import ANONYMOUS, Access, Identity

@@ -106,7 +106,6 @@ class Worker:
         )
 
     async def _delete_old(self) -> None:
-        """Delete jobs that ended long ago."""
         if self._runner is None or time.monotonic() - self._deleted_at < _DELETE_EVERY_S:
             return
         self._deleted_at = time.monotonic()

@@ -16,10 +16,7 @@ MOST_READ = 300
 
 
 def differences(
-    tree: SourceTree,
-    stored: Mapping[str, StoredFile],
-    paths: set[str] | None,
-    generation: int,
+    tree: SourceTree, stored: Mapping[str, StoredFile], paths: set[str] | None, generation: int
 ) -> set[str]:
     """The paths at which a tree differs from the index: all, or among ``paths``."""
     listing = tree.list_files(paths)

@@ -71,7 +71,6 @@ class DirectoryWatcher:
             await self.watch(all_directories)
 
     async def close(self) -> None:
-        """Stop watching."""
         threads, self._threads = self._threads, []
         await asyncio.to_thread(_close, threads)
 

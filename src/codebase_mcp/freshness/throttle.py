@@ -21,7 +21,6 @@ class Throttle:
 
     @property
     def has_waiting(self) -> bool:
-        """Whether any path waits."""
         return bool(self._waiting)
 
     def admit(self, paths: set[str]) -> set[str]:
@@ -38,7 +37,6 @@ class Throttle:
         return admitted
 
     def due(self) -> set[str]:
-        """The waiting paths that may pass now."""
         now = self._clock()
         return {path for path in self._waiting if self._may_pass(path, now)}
 

@@ -297,10 +297,7 @@ class Indexer:
 
     async def remove(self, project: Project, repository_id: UUID) -> bool:
         """Remove a repository and everything that only it used; False if it is unknown."""
-        async with (
-            self._locked(project, repository_id),
-            self.database.transaction(project) as tx,
-        ):
+        async with self._locked(project, repository_id), self.database.transaction(project) as tx:
             return await store.remove_repository(tx, repository_id)
 
     async def purge(self, project: Project, repository_id: UUID, scope: PathScope | None) -> Purged:

@@ -38,7 +38,6 @@ class View:
         return self.name == WORKTREE
 
     def parameters(self) -> dict[str, object]:
-        """The view as parameters of a statement."""
         return {"repository_id": self.repository_id, "view": self.name}
 
 

@@ -48,7 +48,6 @@ class PathScope:
         return any(names[-1] in _RULES or ".git" in names for names in parts)
 
     def parameters(self) -> dict[str, object]:
-        """The paths as parameters of SQL statements."""
         return {
             "paths": [escape_path(os.fsencode(path)) for path in self.paths | self.ancestors],
             "directories": [escape_path(os.fsencode(path)) + "/" for path in self.directories],

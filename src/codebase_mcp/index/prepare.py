@@ -108,11 +108,7 @@ class Preparer:
         self._terms = term_table()
 
     def prepare(
-        self,
-        texts: Sequence[RawText],
-        profile_id: int,
-        generation: int,
-        model: LocalModel,
+        self, texts: Sequence[RawText], profile_id: int, generation: int, model: LocalModel
     ) -> list[PreparedBlob]:
         """Split, count and embed some texts at once."""
         if len(self._lexicon) > MAX_LEXICON:
@@ -225,11 +221,7 @@ def _blob_row(raw: RawText, generation: int, chunk_count: int, comments: bytes) 
 
 
 def _chunk_rows(
-    blob_id: int,
-    chunks: Sequence[Chunk],
-    terms: Counts,
-    weights: NDArray[np.float32],
-    first: int,
+    blob_id: int, chunks: Sequence[Chunk], terms: Counts, weights: NDArray[np.float32], first: int
 ) -> bytes:
     starts = terms.starts[first : first + len(chunks) + 1].tolist()
     out = []

@@ -82,7 +82,6 @@ async def mark(tx: Transaction, repository_id: UUID, scope: PathScope | None) ->
 
 
 async def count_rows(tx: Transaction, marked: Marked) -> dict[str, int]:
-    """The number of marked rows in each table."""
     parameters = marked.parameters()
     counts = await tx.fetch_many([(_SQL[f"count_{table}"], parameters) for table in TABLES])
     return {table: rows[0][0] for table, rows in zip(TABLES, counts, strict=True)}

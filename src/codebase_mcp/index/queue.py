@@ -84,7 +84,6 @@ class IndexJob:
 
     @classmethod
     def from_row(cls, row: Sequence[Any]) -> IndexJob:
-        """From the columns of the statement ``jobs``."""
         return cls(*[*row[:8], json.loads(row[8] or "null"), *row[9:]])
 
 

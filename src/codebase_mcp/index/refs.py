@@ -46,14 +46,12 @@ async def load_refs(tx: Transaction, repository_id: UUID) -> list[StoredRef]:
 async def remember_ref(
     tx: Transaction, repository_id: UUID, name: str, commit: str, *, is_kept: bool = False
 ) -> None:
-    """Store that a ref led to a commit."""
     await tx.execute(
         _SQL["remember"], repository_id=repository_id, name=name, commit=commit, is_kept=is_kept
     )
 
 
 async def keep_only(tx: Transaction, repository_id: UUID, names: Collection[str]) -> None:
-    """Keep only these branches from now on."""
     await tx.execute(_SQL["keep_only"], repository_id=repository_id, kept=list(names))
 
 

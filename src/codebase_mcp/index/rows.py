@@ -25,7 +25,6 @@ _TEXT_OID = 25
 
 
 def row(*fields: bytes) -> bytes:
-    """A row from its encoded fields."""
     return struct.pack(">h", len(fields)) + b"".join(fields)
 
 

@@ -61,7 +61,6 @@ class RunState:
 
     @classmethod
     def from_row(cls, row: Sequence[Any]) -> RunState:
-        """From the columns of the statement ``runs``."""
         return cls(*[*row[:9], tuple(json.loads(row[9])), *row[10:]])
 
 
@@ -173,5 +172,4 @@ async def mark_cancelled(tx: Transaction, operation_id: UUID) -> None:
 
 
 async def forget_run(tx: Transaction, repository_id: UUID) -> None:
-    """Delete the run of a repository."""
     await tx.execute(_SQL["forget"], repository_id=repository_id)

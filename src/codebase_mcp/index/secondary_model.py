@@ -68,14 +68,11 @@ async def open_secondary(tx: Transaction, profile: Profile) -> Profile:
 
 
 async def note_unavailable(tx: Transaction, model: str, error: str) -> None:
-    """Store why a model is unavailable now."""
     await tx.execute(_SQL["note_unavailable"], model=model, error=error)
 
 
 async def missing(
-    tx: Transaction,
-    profile: Profile,
-    repositories: Sequence[UUID] | None = None,
+    tx: Transaction, profile: Profile, repositories: Sequence[UUID] | None = None
 ) -> list[PendingText]:
     """The next texts that need vectors, the newest files first; empty if all have them."""
     ids = [

@@ -251,7 +251,6 @@ async def copy_vectors(tx: Transaction, payload: bytes) -> None:
 
 
 async def forget_files(tx: Transaction, snapshot: Snapshot, paths: Sequence[str]) -> None:
-    """Remove paths from the snapshot."""
     await tx.lock(WRITE_LOCK)
     released = await _delete_files(tx, snapshot, paths)
     await _advance(tx, snapshot, 0)
@@ -300,10 +299,7 @@ async def start_run(tx: Transaction, snapshot: Snapshot, pending: Sequence[str])
 
 
 async def finish_run(
-    tx: Transaction,
-    snapshot: Snapshot,
-    skipped: Mapping[str, int],
-    failures: Sequence[FileFailure],
+    tx: Transaction, snapshot: Snapshot, skipped: Mapping[str, int], failures: Sequence[FileFailure]
 ) -> None:
     """Record the outcome for the working tree; a rebuild replaces the previous index."""
     await tx.lock(WRITE_LOCK)
@@ -320,10 +316,7 @@ async def finish_run(
 
 
 async def finish_commit(
-    tx: Transaction,
-    snapshot: Snapshot,
-    skipped: Mapping[str, int],
-    failures: Sequence[FileFailure],
+    tx: Transaction, snapshot: Snapshot, skipped: Mapping[str, int], failures: Sequence[FileFailure]
 ) -> None:
     """Record the outcome for a commit: it is complete, and copies in memory are out of date.
 
@@ -335,10 +328,7 @@ async def finish_commit(
 
 
 async def _record_outcome(
-    tx: Transaction,
-    snapshot: Snapshot,
-    skipped: Mapping[str, int],
-    failures: Sequence[FileFailure],
+    tx: Transaction, snapshot: Snapshot, skipped: Mapping[str, int], failures: Sequence[FileFailure]
 ) -> None:
     await tx.execute(
         _SQL["record_outcome"],
@@ -351,7 +341,6 @@ async def _record_outcome(
 async def finish_partial_run(
     tx: Transaction, snapshot: Snapshot, scope: PathScope, failures: Sequence[FileFailure]
 ) -> None:
-    """Record the outcome of a partial run."""
     await tx.lock(WRITE_LOCK)
     await tx.execute(
         _SQL["finish_partial_run"],
