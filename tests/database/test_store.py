@@ -15,6 +15,7 @@ from codebase_mcp.embedding.profile import Profile
 from codebase_mcp.embedding.static import StaticEmbedder
 from codebase_mcp.index import secondary_model, store
 from codebase_mcp.index.identity import View, repository_id_of
+from codebase_mcp.index.plan import RunCounts
 from codebase_mcp.index.prepare import PreparedBlob, Preparer, RawText
 from codebase_mcp.model import FileKind, SourceFile
 
@@ -45,7 +46,7 @@ async def write(tx: Transaction, raw: RawText) -> store.Snapshot:
     record = store.FileRecord(FILE, raw.blob_id, 10**18)
     _, missing = await store.write_batch(tx, snapshot, [record], {raw.blob_id: blob})
     assert not missing
-    await store.finish_run(tx, snapshot, {}, [])
+    await store.finish_run(tx, snapshot, RunCounts(0))
     return snapshot
 
 

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from codebase_mcp.chunking.grammars import unpack
 from codebase_mcp.database.connection import Database, HeldLocks, Transaction
@@ -19,13 +18,13 @@ from codebase_mcp.embedding.embedder import LocalModel
 from codebase_mcp.errors import CodebaseError, DatabaseUnavailable, IndexingFailed
 from codebase_mcp.index import store
 from codebase_mcp.index.identity import blob_id_of_content
-from codebase_mcp.index.plan import Plan, StoredFile
+from codebase_mcp.index.plan import Plan, RunCounts, StoredFile
 from codebase_mcp.index.pool import SMALL_CHARS, Job, PreparerPool
 from codebase_mcp.index.prepare import RawText
 from codebase_mcp.index.progress import RunProgress
 from codebase_mcp.index.runs import RunRecord
 from codebase_mcp.index.store import FileRecord, Snapshot
-from codebase_mcp.model import FileFailure, Listing, SourceFile
+from codebase_mcp.model import SourceFile
 from codebase_mcp.source.encoding import UTF8
 from codebase_mcp.source.read import Content, Skipped, SourceText
 from codebase_mcp.telemetry.calls import texts_embedded
@@ -37,36 +36,6 @@ BATCH_FILES = 500
 
 # From this many new chunks on, the word index is flushed and statistics are updated at once.
 FLUSH_CHUNKS = 500
-
-
-@dataclass(slots=True)
-class RunCounts:
-    """The results of a run so far; the only state shared by its batches."""
-
-    total: int
-    done: int = 0
-    added: list[str] = field(default_factory=list)
-    changed: list[str] = field(default_factory=list)
-    unchanged: int = 0
-    chunks: int = 0
-    skipped: Counter[str] = field(default_factory=Counter)
-    failures: list[FileFailure] = field(default_factory=list)
-    secrets_masked: int = 0
-    encodings: Counter[str] = field(default_factory=Counter)
-
-    @classmethod
-    def of(cls, listing: Listing, plan: Plan) -> RunCounts:
-        return cls(
-            len(listing.files),
-            plan.unchanged,
-            unchanged=plan.unchanged,
-            skipped=Counter(listing.skipped),
-            failures=list(plan.failures),
-        )
-
-    @property
-    def indexed(self) -> int:
-        return len(self.added) + len(self.changed)
 
 
 ReadFiles = Callable[[Sequence[SourceFile]], Sequence[Content]]

@@ -24,10 +24,10 @@ from codebase_mcp.embedding.models import Models
 from codebase_mcp.embedding.profile import Profile
 from codebase_mcp.errors import CodebaseError, IndexingFailed
 from codebase_mcp.index import purge, store
-from codebase_mcp.index.batches import Batches, RunCounts
+from codebase_mcp.index.batches import Batches
 from codebase_mcp.index.identity import PROGRAM_VERSION, View, repository_id_of
 from codebase_mcp.index.path_scope import PathScope
-from codebase_mcp.index.plan import Plan, make_plan
+from codebase_mcp.index.plan import Plan, RunCounts, make_plan
 from codebase_mcp.index.pool import PreparerPool
 from codebase_mcp.index.progress import RunProgress, paced, waiting
 from codebase_mcp.index.purge import Purged
@@ -195,7 +195,7 @@ class Indexer:
                 snapshot = await store.open_snapshot(
                     tx, View(repository_id), profile, rebuild=rebuild
                 )
-                stored = await store.stored_files(tx, snapshot)
+                stored = await store.stored_files(tx, snapshot.id)
                 plan = make_plan(listing, stored, same_classifier=snapshot.same_classifier)
                 if plan.removed:
                     await store.forget_files(tx, snapshot, plan.removed)
@@ -207,9 +207,7 @@ class Indexer:
                 *(self.database, self.pool, project, snapshot, model, tree.read_files),
                 *(stored, counts, request.progress, held, record),
             )
-            error = await batches.run(
-                plan, lambda tx: store.finish_run(tx, snapshot, counts.skipped, counts.failures)
-            )
+            error = await batches.run(plan, lambda tx: store.finish_run(tx, snapshot, counts))
             run = self._result(request, plan, counts, error, name=name, profile=profile)
             await record.end(run.status, run.errors)
         return run.with_notice(_not_fetched(listing)) if listing.not_fetched else run
@@ -237,7 +235,7 @@ class Indexer:
             listing = await asyncio.to_thread(tree.list_files, scope.paths)
         async with step("plan"), self.database.transaction(project) as tx:
             name = await self._open_repository(tx, request)
-            stored = await store.stored_files(tx, snapshot, scope)
+            stored = await store.stored_files(tx, snapshot.id, scope)
             plan = make_plan(listing, stored)
             if plan.removed:
                 await store.forget_files(tx, snapshot, plan.removed)
@@ -247,7 +245,7 @@ class Indexer:
             *(stored, counts, request.progress, held),
         )
         error = await batches.run(
-            plan, lambda tx: store.finish_partial_run(tx, snapshot, scope, counts.failures)
+            plan, lambda tx: store.finish_partial_run(tx, snapshot, scope, counts)
         )
         return self._result(request, plan, counts, error, name=name, profile=snapshot.profile)
 

@@ -20,12 +20,13 @@ from codebase_mcp.embedding.models import Models
 from codebase_mcp.embedding.profile import Profile
 from codebase_mcp.errors import IndexingFailed
 from codebase_mcp.index import store
-from codebase_mcp.index.batches import Batches, RunCounts
+from codebase_mcp.index.batches import Batches
 from codebase_mcp.index.identity import PROGRAM_VERSION, View
 from codebase_mcp.index.plan import (
     MAX_DIFFERENT_SHARE,
     CommitPlan,
     Hashes,
+    RunCounts,
     plan_commit,
     share_of_same,
 )
@@ -167,9 +168,7 @@ class CommitIndexer:
             progress=progress,
             held=held,
         )
-        error = await batches.run(
-            plan, lambda tx: store.finish_commit(tx, snapshot, counts.skipped, counts.failures)
-        )
+        error = await batches.run(plan, lambda tx: store.finish_commit(tx, snapshot, counts))
         if error is not None:
             raise error
         failures = tuple(sorted(str(failure) for failure in counts.failures))

@@ -21,6 +21,7 @@ from codebase_mcp.index.identity import PROGRAM_VERSION, View, blob_id_of_conten
 from codebase_mcp.index.plan import Plan, StoredFile, make_plan
 from codebase_mcp.index.pool import SMALL_CHARS
 from codebase_mcp.index.prepare import Preparer, RawText
+from codebase_mcp.index.store import stored_files
 from codebase_mcp.model import FileFailure, SourceFile
 from codebase_mcp.source.classify import CLASSIFY_VERSION
 from codebase_mcp.source.read import SourceText
@@ -127,8 +128,7 @@ async def load_stored(database: Database, schema: str, repository_id: UUID) -> S
         if active is None:
             return Stored()
         snapshot_id, generation, classifier, fingerprint = active
-        rows = await tx.fetch_all(_SQL["stored_files"], snapshot_id=snapshot_id)
-    files = {row[0]: StoredFile(*row) for row in rows}
+        files = await stored_files(tx, snapshot_id)
     return Stored(files, generation, classifier == CLASSIFY_VERSION, fingerprint)
 
 

@@ -8,9 +8,3 @@ SELECT s.id, s.generation, s.classifier, p.fingerprint
 FROM snapshot AS s
 JOIN profile AS p ON p.id = s.profile_id
 WHERE s.repository_id = %(repository_id)s AND s.view = %(view)s AND s.active;
-
--- name: stored_files
--- What one snapshot holds.
-SELECT path, blob_id, size, mtime_ns, ctime_ns, language, kind
-FROM file
-WHERE snapshot_id = %(snapshot_id)s;

@@ -6,6 +6,7 @@ times, files of a commit by the hash of their content.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -61,6 +62,36 @@ class CommitPlan(Plan):
 
     copied: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
     replaced: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class RunCounts:
+    """The results of a run so far; the only state shared by its batches."""
+
+    total: int
+    done: int = 0
+    added: list[str] = field(default_factory=list)
+    changed: list[str] = field(default_factory=list)
+    unchanged: int = 0
+    chunks: int = 0
+    skipped: Counter[str] = field(default_factory=Counter)
+    failures: list[FileFailure] = field(default_factory=list)
+    secrets_masked: int = 0
+    encodings: Counter[str] = field(default_factory=Counter)
+
+    @classmethod
+    def of(cls, listing: Listing, plan: Plan) -> RunCounts:
+        return cls(
+            len(listing.files),
+            plan.unchanged,
+            unchanged=plan.unchanged,
+            skipped=Counter(listing.skipped),
+            failures=list(plan.failures),
+        )
+
+    @property
+    def indexed(self) -> int:
+        return len(self.added) + len(self.changed)
 
 
 def make_plan(

@@ -24,10 +24,10 @@ from codebase_mcp.errors import SnapshotDropped
 from codebase_mcp.index import rows
 from codebase_mcp.index.identity import View, repository_id_of
 from codebase_mcp.index.path_scope import PathScope
-from codebase_mcp.index.plan import StoredFile, trusted_mtime
+from codebase_mcp.index.plan import RunCounts, StoredFile, trusted_mtime
 from codebase_mcp.index.prepare import PreparedBlob
 from codebase_mcp.index.runs import forget_run
-from codebase_mcp.model import FileFailure, SourceFile
+from codebase_mcp.model import SourceFile
 from codebase_mcp.source.classify import CLASSIFY_VERSION
 from codebase_mcp.text.tokens import ALL_CHUNKS, aggressive_stem, path_parts, term_id
 
@@ -174,12 +174,12 @@ async def _create_snapshot(
 
 
 async def stored_files(
-    tx: Transaction, snapshot: Snapshot, scope: PathScope | None = None
+    tx: Transaction, snapshot_id: int, scope: PathScope | None = None
 ) -> dict[str, StoredFile]:
-    """The files of the snapshot, or those in a scope, by path."""
+    """The files of a snapshot, or those in a scope, by path."""
     query = _SQL["stored_files" if scope is None else "stored_files_in"]
     parameters = {} if scope is None else scope.parameters()
-    stored = await tx.fetch_all(query, snapshot_id=snapshot.id, **parameters)
+    stored = await tx.fetch_all(query, snapshot_id=snapshot_id, **parameters)
     return {row[0]: StoredFile(*row) for row in stored}
 
 
@@ -298,12 +298,10 @@ async def start_run(tx: Transaction, snapshot: Snapshot, pending: Sequence[str])
     await tx.execute(_SQL["distrust_files"], id=snapshot.id, paths=list(pending))
 
 
-async def finish_run(
-    tx: Transaction, snapshot: Snapshot, skipped: Mapping[str, int], failures: Sequence[FileFailure]
-) -> None:
+async def finish_run(tx: Transaction, snapshot: Snapshot, counts: RunCounts) -> None:
     """Record the outcome for the working tree; a rebuild replaces the previous index."""
     await tx.lock(WRITE_LOCK)
-    await _record_outcome(tx, snapshot, skipped, failures)
+    await _record_outcome(tx, snapshot, counts)
     dropped = await tx.execute(_SQL["delete_other_snapshots"], id=snapshot.id)
     if not snapshot.active:
         await tx.execute(_SQL["activate_snapshot"], id=snapshot.id)
@@ -315,39 +313,33 @@ async def finish_run(
         await _show(tx, snapshot)
 
 
-async def finish_commit(
-    tx: Transaction, snapshot: Snapshot, skipped: Mapping[str, int], failures: Sequence[FileFailure]
-) -> None:
+async def finish_commit(tx: Transaction, snapshot: Snapshot, counts: RunCounts) -> None:
     """Record the outcome for a commit: it is complete, and copies in memory are out of date.
 
     Raises:
         SnapshotDropped: nothing named the commit any more.
     """
-    await _record_outcome(tx, snapshot, skipped, failures)
+    await _record_outcome(tx, snapshot, counts)
     await _advance(tx, snapshot, 0)
 
 
-async def _record_outcome(
-    tx: Transaction, snapshot: Snapshot, skipped: Mapping[str, int], failures: Sequence[FileFailure]
-) -> None:
-    await tx.execute(
-        _SQL["record_outcome"],
-        id=snapshot.id,
-        skipped=json.dumps(dict(skipped)),
-        failures=json.dumps([[failure.path, failure.reason] for failure in failures]),
-    )
+async def _record_outcome(tx: Transaction, snapshot: Snapshot, counts: RunCounts) -> None:
+    skipped = json.dumps(dict(counts.skipped))
+    failures = _failures_json(counts)
+    await tx.execute(_SQL["record_outcome"], id=snapshot.id, skipped=skipped, failures=failures)
 
 
 async def finish_partial_run(
-    tx: Transaction, snapshot: Snapshot, scope: PathScope, failures: Sequence[FileFailure]
+    tx: Transaction, snapshot: Snapshot, scope: PathScope, counts: RunCounts
 ) -> None:
     await tx.lock(WRITE_LOCK)
-    await tx.execute(
-        _SQL["finish_partial_run"],
-        id=snapshot.id,
-        failures=json.dumps([[failure.path, failure.reason] for failure in failures]),
-        **scope.parameters(),
-    )
+    failures = _failures_json(counts)
+    parameters = scope.parameters()
+    await tx.execute(_SQL["finish_partial_run"], id=snapshot.id, failures=failures, **parameters)
+
+
+def _failures_json(counts: RunCounts) -> str:
+    return json.dumps([[failure.path, failure.reason] for failure in counts.failures])
 
 
 async def flush_and_analyze(tx: Transaction) -> None:
