@@ -58,7 +58,6 @@ class IndexingState:
     """
 
     project: Project
-    project_source: ProjectSource
     progress: IndexingProgress
     repositories: list[RepositoryProgress]
     secondary_model: SecondaryModelState | None = None
@@ -169,7 +168,6 @@ async def indexing_state(
     is_pending = any(job.is_pending and job.repository_id in shown for job in jobs)
     return IndexingState(
         entered.project,
-        entered.source,
         combined(repositories),
         repositories,
         secondary,
