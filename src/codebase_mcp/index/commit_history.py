@@ -20,7 +20,7 @@ from pathlib import Path
 from uuid import UUID
 
 from codebase_mcp.database.connection import Database, Transaction
-from codebase_mcp.database.literals import dense_literal, sparse_literal
+from codebase_mcp.database.literals import array_literal, dense_literal, sparse_literal
 from codebase_mcp.database.naming import index_lock
 from codebase_mcp.database.projects import Project
 from codebase_mcp.database.queries import load_queries
@@ -293,7 +293,7 @@ def _columns(texts: Sequence[CommitText], vectors: Vectors) -> dict[str, list[st
     for row in range(len(texts)):
         span = slice(counts.starts[row], counts.starts[row + 1])
         items, of_items = strongest(counts.items[span], weights[span])
-        terms.append(f"{{{','.join(map(str, items.tolist()))}}}")
+        terms.append(array_literal(items.tolist()))
         lex.append(sparse_literal(dict(zip(items.tolist(), of_items.tolist(), strict=True))))
     literals = [dense_literal(vector) for vector in vectors]
     dense, subject = literals[: len(texts)], literals[len(texts) :]

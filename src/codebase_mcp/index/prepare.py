@@ -86,20 +86,6 @@ class PreparedBlob:
     terms: NDArray[np.int32]
 
 
-@dataclass(frozen=True, slots=True)
-class Context:
-    """Unit vectors of the context of chunks; zeros if there is no context.
-
-    ``of_chunk`` has a row for each chunk, the name of its definition. ``names`` and ``comments``
-    have a row for each file, and ``chunk_counts`` its number of chunks.
-    """
-
-    of_chunk: Vectors
-    names: Vectors
-    comments: Vectors
-    chunk_counts: Sequence[int]
-
-
 class Preparer:
     """Prepares texts; caches the terms and tokens of every word."""
 
@@ -128,12 +114,10 @@ class Preparer:
         comments = self._terms.count(comment_bags)
         vectors = in_context(
             model.encode_passages(Passages(passages, bags)),
-            Context(
-                of_chunk=self._embed(model, [c.symbol or "" for o in outlines for c in o.chunks]),
-                names=self._embed(model, [" ".join(s.name for s in o.symbols) for o in outlines]),
-                comments=model.encode_passages(Passages(comment_texts, comment_bags)),
-                chunk_counts=[len(outline.chunks) for outline in outlines],
-            ),
+            of_chunk=self._embed(model, [c.symbol or "" for o in outlines for c in o.chunks]),
+            names=self._embed(model, [" ".join(s.name for s in o.symbols) for o in outlines]),
+            comments=model.encode_passages(Passages(comment_texts, comment_bags)),
+            chunk_counts=[len(outline.chunks) for outline in outlines],
         )
         weights = bm25_weights(terms, AVERAGE_CHUNK_TERMS)
         comment_weights = bm25_weights(comments, AVERAGE_COMMENT_TERMS)
@@ -167,12 +151,21 @@ class Preparer:
         return model.encode_passages(Passages(texts, self._lexicon.bags(texts)))
 
 
-def in_context(chunks: Vectors, context: Context) -> Vectors:
-    """The unit vectors of chunks, a row for each, moved towards their context."""
-    of_file = np.repeat(
-        NAMES * context.names + COMMENTS * context.comments, context.chunk_counts, axis=0
-    )
-    turned = chunks + OF_CHUNK * context.of_chunk + of_file
+def in_context(
+    chunks: Vectors,
+    of_chunk: Vectors,
+    names: Vectors,
+    comments: Vectors,
+    chunk_counts: Sequence[int],
+) -> Vectors:
+    """The unit vectors of chunks, a row for each, moved towards their context.
+
+    ``of_chunk`` has a row for each chunk, the name of its definition. ``names`` and ``comments``
+    have a row for each file, and ``chunk_counts`` its number of chunks. All are unit vectors, or
+    zeros where there is no context.
+    """
+    of_file = np.repeat(NAMES * names + COMMENTS * comments, chunk_counts, axis=0)
+    turned = chunks + OF_CHUNK * of_chunk + of_file
     lengths = np.linalg.norm(turned, axis=1, keepdims=True)
     vectors: Vectors = (turned / np.where(lengths > 0, lengths, 1)).astype(np.float32, copy=False)
     return vectors

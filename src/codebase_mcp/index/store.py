@@ -16,6 +16,7 @@ from uuid import UUID
 import numpy as np
 
 from codebase_mcp.database.connection import Transaction
+from codebase_mcp.database.literals import array_literal
 from codebase_mcp.database.nearest import drop_near_indexes
 from codebase_mcp.database.projects import Project
 from codebase_mcp.database.queries import load_queries
@@ -421,14 +422,9 @@ async def _count_terms(tx: Transaction, blobs: Sequence[PreparedBlob], snapshot:
     await tx.execute(
         _SQL["add_frequencies"],
         repository_id=snapshot.view.repository_id,
-        terms=_array_text([ALL_CHUNKS, *terms.tolist()]),
-        chunks=_array_text([chunks, *counts.tolist()]),
+        terms=array_literal([ALL_CHUNKS, *terms.tolist()]),
+        chunks=array_literal([chunks, *counts.tolist()]),
     )
-
-
-def _array_text(values: Sequence[int]) -> str:
-    """An array in PostgreSQL's text syntax; the driver takes four times as long for thousands."""
-    return "{" + ",".join(map(str, values)) + "}"
 
 
 def _file_row(snapshot_id: int, file: FileRecord) -> bytes:
