@@ -1,6 +1,6 @@
 """How does the index of a watched repository follow its files?
 
-Events of the operating system only say where to look. A ``TreeScan`` says what has changed there.
+Events of the operating system name directories. A ``TreeScan`` finds the changed files there.
 So ignored files, swap files and saves of the same text cost nothing, and a change during an update
 is not lost. A tree that cannot be watched is scanned at short intervals instead.
 """
@@ -187,7 +187,7 @@ class TreeWatch:
         return QUIET_S if len(self._events.paths) >= MANY_PATHS else 0.0
 
     async def _scan_changes(self, paths: set[bytes], *, everywhere: bool) -> TreeChanges:
-        """Scan at these paths, or everywhere, and mark what has changed as pending."""
+        """Scan at these paths, or everywhere, and mark the changes as pending."""
         scan = self._scan
         within = None if everywhere else paths | {path.rpartition(b"/")[0] for path in paths}
         began = time.monotonic()

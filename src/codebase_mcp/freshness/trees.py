@@ -1,4 +1,4 @@
-"""Which trees are indexed, who is indexing or watching them, and how is their index updated?"""
+"""Which trees are indexed, being indexed or watched, and how is their index updated?"""
 
 from __future__ import annotations
 

@@ -49,8 +49,8 @@ _MAX_BASES = 3
 # With this share of files in common the search for a better base ends.
 _GOOD_SHARE = 0.99
 
-# How many snapshots may have the working tree's as their base.
-_MAX_HEIRS = 8
+# How many snapshots may have the working tree's snapshot as their base.
+_MAX_DEPENDENTS = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,7 +228,7 @@ async def _choose_base(
         profile_id=worktree.profile.id,
         classifier=CLASSIFY_VERSION,
         most=_MAX_BASES,
-        most_heirs=_MAX_HEIRS,
+        most_dependents=_MAX_DEPENDENTS,
     )
     best: tuple[int | None, Hashes] = (None, {})
     best_share = 1 - MAX_DIFFERENT_SHARE

@@ -266,7 +266,7 @@ async def _advance(tx: Transaction, snapshot: Snapshot, done: int) -> None:
 async def _delete_files(tx: Transaction, snapshot: Snapshot, paths: Sequence[str]) -> list[int]:
     """Delete paths of the snapshot; returns the blobs that may be without a file now."""
     bound = {"snapshot_id": snapshot.id, "paths": list(paths)}
-    await tx.execute(_SQL["hand_down"], **bound)
+    await tx.execute(_SQL["copy_to_dependents"], **bound)
     return [row[0] for row in await tx.fetch_all(_SQL["delete_files"], **bound)]
 
 

@@ -158,16 +158,16 @@ SELECT b.id, b.chunk_count, b.chunk_count = 0 OR EXISTS (
 FROM blob AS b
 WHERE b.id = ANY(%(ids)s);
 
--- name: hand_down
+-- name: copy_to_dependents
 -- Before paths of a snapshot change: those that differ from it keep the files as they are now.
-WITH heirs AS (
+WITH dependents AS (
     SELECT s.id, changed.path
     FROM snapshot AS s, unnest(%(paths)s::text[]) AS changed (path)
     WHERE s.base_id = %(snapshot_id)s
 ), replaced AS (
     INSERT INTO replaced_file (snapshot_id, path)
     SELECT id, path
-    FROM heirs
+    FROM dependents
     ON CONFLICT DO NOTHING
     RETURNING snapshot_id, path
 )
