@@ -11,6 +11,7 @@ import asyncio
 import logging
 import os
 import time
+from collections import deque
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -25,7 +26,6 @@ from codebase_mcp.freshness.directory_watcher import (
     CannotWatch,
     DirectoryWatcher,
 )
-from codebase_mcp.freshness.throttle import Throttle
 from codebase_mcp.freshness.trees import IndexedTrees, PendingChanges
 from codebase_mcp.index.build import RunResult
 from codebase_mcp.source.git_directory import git_dir_for
@@ -49,6 +49,10 @@ RESCAN_S = 300.0
 # takes at most a twentieth of the time.
 POLL_S = 1.0
 POLL_SHARE = 20
+
+# A file may pass this many times within the window; after that it has to wait.
+_LIMIT = 10
+_WINDOW_S = 10.0
 
 MIN_PAUSE_S = 0.5
 MAX_PAUSE_S = 30.0
@@ -83,6 +87,49 @@ class _Events:
         self.has_outside = False
         self.came.clear()
         return paths
+
+
+class Throttle:
+    """Limits how often each path is indexed, as logs change again and again.
+
+    ``clock`` returns seconds.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._passed: dict[str, deque[float]] = {}
+        self._waiting: set[str] = set()
+
+    @property
+    def has_waiting(self) -> bool:
+        return bool(self._waiting)
+
+    def admit(self, paths: set[str]) -> set[str]:
+        """The paths that may pass now; the rest waits."""
+        now = self._clock()
+        self._passed = {
+            path: times for path, times in self._passed.items() if times[-1] > now - _WINDOW_S
+        }
+        admitted = {path for path in paths if self._may_pass(path, now)}
+        self._waiting |= paths - admitted
+        self._waiting -= admitted
+        for path in admitted:
+            self._passed.setdefault(path, deque(maxlen=_LIMIT)).append(now)
+        return admitted
+
+    def due(self) -> set[str]:
+        now = self._clock()
+        return {path for path in self._waiting if self._may_pass(path, now)}
+
+    def due_in_s(self, limit_s: float) -> float:
+        """Seconds until the next waiting path may pass, at most ``limit_s``."""
+        now = self._clock()
+        waits = [self._passed.get(path, [now])[0] + _WINDOW_S - now for path in self._waiting]
+        return max(min([*waits, limit_s]), 0.0)
+
+    def _may_pass(self, path: str, now: float) -> bool:
+        times = self._passed.get(path)
+        return times is None or len(times) < _LIMIT or times[0] <= now - _WINDOW_S
 
 
 @dataclass(slots=True, eq=False)
