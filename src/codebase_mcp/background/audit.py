@@ -10,11 +10,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import astuple, dataclass, field, fields
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, LiteralString
 
 from codebase_mcp.background.lifespan import running
 from codebase_mcp.errors import CodebaseError
@@ -141,9 +141,7 @@ class AuditLog:
         return True
 
     async def _write(self, database: Database, batch: Sequence[AuditEntry]) -> None:
-        from codebase_mcp.database.queries import load_queries  # noqa: PLC0415 - not for the start
-
-        queries = load_queries("codebase_mcp.background", "audit.sql")
+        queries = _queries()
         columns = map(list, zip(*map(astuple, batch), strict=True))
         rows = dict(zip((column.name for column in fields(AuditEntry)), columns, strict=True))
         async with database.catalogue() as tx:
@@ -161,11 +159,14 @@ async def load_entries(
     Raises:
         DatabaseUnavailable: the database is unavailable.
     """
-    from codebase_mcp.database.queries import load_queries  # noqa: PLC0415 - not for the start
-
-    queries = load_queries("codebase_mcp.background", "audit.sql")
     async with database.catalogue(readonly=True) as tx:
         rows = await tx.fetch_all(
-            queries["entries"], since=since, owner=owner, project_id=project_id, limit=limit
+            _queries()["entries"], since=since, owner=owner, project_id=project_id, limit=limit
         )
     return [AuditEntry(*row) for row in rows]
+
+
+def _queries() -> Mapping[str, LiteralString]:
+    from codebase_mcp.database.queries import load_queries  # noqa: PLC0415 - not for the start
+
+    return load_queries("codebase_mcp.background", "audit.sql")

@@ -118,6 +118,7 @@ class Throttle:
         return admitted
 
     def due(self) -> set[str]:
+        """The waiting paths that may pass now."""
         now = self._clock()
         return {path for path in self._waiting if self._may_pass(path, now)}
 
