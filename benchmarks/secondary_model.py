@@ -25,7 +25,8 @@ from statistics import median
 from typing import Any
 
 from codebase_mcp import App
-from codebase_mcp.background.backfill import backfilling
+from codebase_mcp.background.backfill import Backfill
+from codebase_mcp.background.lifespan import backfilling
 from codebase_mcp.settings.loading import Settings
 from quality import data_folder
 from quality_queries import Repository, everyday_repositories
@@ -94,7 +95,7 @@ async def measure(
             await bring_up_to_date(app, repository)
             [project] = await projects_of(app, repository)
             before = time.process_time()
-            await app.backfill.run(project, progress=count)
+            await Backfill(app.database, app.models).run(project, progress=count)
             used += time.process_time() - before
             print(f"{repository.name}: {chunks} chunks", flush=True)
     for name, settings in (("primary model", alone), ("both models", both)):

@@ -11,6 +11,7 @@ import pytest
 from fastmcp import Client
 from tests.embedding_server import EmbeddingServer
 from tests.git import git
+from tests.integration.secondary_models import backfill_of
 
 from codebase_mcp.app.app import App
 from codebase_mcp.errors import EmbeddingUnavailable
@@ -72,7 +73,7 @@ async def test_status_and_health_report_the_state_of_the_secondary_model(
     chosen = replace(app.settings, ollama_url=server.url)
     async with await App.open(chosen) as other:
         found, _ = await other.resolver.resolve(project, ANONYMOUS)
-        await other.backfill.run(found)
+        await backfill_of(other).run(found)
     status = await call.ok("get_indexing_status", collection=project)
     assert status["second_tier"] == {
         **waits, "state": "complete", "chunks_done": waits["chunks_total"],
@@ -124,7 +125,7 @@ async def test_an_index_run_and_a_search_without_the_service_say_so(
     async with await App.open(chosen) as other:
         found, _ = await other.resolver.resolve(project, ANONYMOUS)
         with pytest.raises(EmbeddingUnavailable):
-            await other.backfill.run(found)
+            await backfill_of(other).run(found)
         run = await call.ok(
             "vcs", operation="index_repository", repository_path=str(root), collection=project
         )
@@ -134,7 +135,7 @@ async def test_an_index_run_and_a_search_without_the_service_say_so(
         assert brief["second_tier"] == "missing"
         assert "no vectors here yet" in (await call.ok("vcs", **branch, **asked))["notices"][0]
         await server.start()
-        await other.backfill.run(found)
+        await backfill_of(other).run(found)
     run = await call.ok("index_repository", repo_path=str(root), project_id=project)
     assert "notice" not in run
     assert (await call.ok("search_code", **asked))["second_tier"] == "used"

@@ -14,9 +14,10 @@ from typing import Any, get_args
 import pytest
 from fastmcp import Client
 from tests.git import git
+from tests.waiting import until
 
 from codebase_mcp.app.app import App
-from codebase_mcp.background.worker import working
+from codebase_mcp.background.lifespan import working
 from codebase_mcp.index.progress import RunPhase
 from codebase_mcp.records.tasks import create_task
 from codebase_mcp.settings.loading import Settings
@@ -53,12 +54,12 @@ async def status(call: Caller, collection: str, **arguments: Any) -> dict[str, A
 
 async def until_idle(call: Caller, collection: str) -> dict[str, Any]:
     """The status once nothing waits or runs any more."""
-    async with asyncio.timeout(60):
-        while True:
-            now = await status(call, collection)
-            if not now["is_indexing"]:
-                return now
-            await asyncio.sleep(0.01)
+
+    async def idle() -> dict[str, Any] | None:
+        now = await status(call, collection)
+        return None if now["is_indexing"] else now
+
+    return await until(idle) or {}
 
 
 async def rows(app: App, project_id: str) -> list[int]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
@@ -14,6 +12,7 @@ import pytest
 from fastmcp import Client
 from mcp.shared.exceptions import MCPDeprecationWarning
 from tests.git import git
+from tests.waiting import until
 
 from codebase_mcp.app import first_runs
 from codebase_mcp.app.app import App
@@ -36,7 +35,6 @@ from crane import fold_crane
 def fold_all(papers):
     return [fold_crane(p) for p in papers]
 """
-LIMIT_S = 60.0
 
 
 class Connected:
@@ -234,10 +232,12 @@ async def test_what_takes_longer_is_answered_from_what_is_there(
         is_listing = first["index"]["current_phase"] == "listing"
         assert is_listing == (first["index"]["estimated_time_remaining"] is None)
         assert first["scope"]["kind"] == "repository"
-        deadline = time.monotonic() + LIMIT_S
-        while (await client.json("search_code", query="fold_kite_7"))["index"]["state"] != "ready":
-            assert time.monotonic() < deadline
-            await asyncio.sleep(0.1)
+
+        async def is_ready() -> bool:
+            reply = await client.json("search_code", query="fold_kite_7")
+            return bool(reply["index"]["state"] == "ready")
+
+        await until(is_ready, pause_s=0.1)
         reply = await client.json("search_code", query="fold_kite_7")
         assert reply["results"][0]["file_path"] == "kite_7.py"
 

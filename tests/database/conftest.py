@@ -230,14 +230,6 @@ def ask(conninfo: str, query: str) -> str:
     return str(row[0])
 
 
-def wait_until(is_so: Callable[[], bool]) -> None:
-    """Look again and again; what never comes fails the test."""
-    deadline = time.monotonic() + 60
-    while not is_so():
-        assert time.monotonic() < deadline
-        time.sleep(0.001)
-
-
 def processes_in(home: Path) -> list[str]:
     """The processes that work in a folder or were started with its name, zombies included."""
     found = []

@@ -8,7 +8,6 @@ import signal
 import struct
 import sys
 import uuid
-from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -16,6 +15,7 @@ from typing import TypeVar
 
 import pytest
 from psycopg.pq import TransactionStatus
+from tests.waiting import until
 
 from codebase_mcp.database import supervisor
 from codebase_mcp.database.connection import Database, Embedded, is_recent
@@ -63,15 +63,6 @@ async def make_table(database: Database, project: Project, word: str) -> None:
 async def words(database: Database, project: Project) -> list[str]:
     async with database.transaction(project, readonly=True) as transaction:
         return [row[0] for row in await transaction.fetch_all("SELECT word FROM note ORDER BY id")]
-
-
-async def eventually(look: Callable[[], Awaitable[T]], is_so: Callable[[T], bool]) -> None:
-    """Look again until it is so; what never comes fails the test."""
-    async with asyncio.timeout(60):
-        while True:
-            if is_so(await look()):
-                return
-            await asyncio.sleep(0)
 
 
 async def test_opening_a_database_starts_nothing(open_folder: Path) -> None:
@@ -238,8 +229,8 @@ async def test_a_lock_of_a_project_lets_one_transaction_in_at_a_time(
         waiting = asyncio.create_task(second())
         async with database.catalogue() as watcher:
             await watcher.lock("store")  # the same key elsewhere is another lock
-            blocked = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
-            await eventually(lambda: watcher.fetch_one(blocked), lambda row: row != (0,))
+            blocked = "SELECT FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
+            await until(lambda: watcher.fetch_all(blocked))
         order.append("first")
     await waiting
     assert order == ["first", "second"]
@@ -314,17 +305,19 @@ async def test_a_cancelled_statement_ends_on_the_server_and_its_connection_serve
 
     task = asyncio.create_task(sleep())
 
-    async def how_many() -> int:
+    async def is_running() -> bool:
         async with database.catalogue(readonly=True) as transaction:
             row = await transaction.fetch_one(running + " AND state = 'active'")
-        assert row is not None
-        return int(row[0])
+        return row != (0,)
 
-    await eventually(how_many, lambda count: count > 0)
+    async def has_ended() -> bool:
+        return not await is_running()
+
+    await until(is_running)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    await eventually(how_many, lambda count: count == 0)
+    await until(has_ended)
     await make_table(database, project, "fine")
     assert await words(database, project) == ["fine"]
 

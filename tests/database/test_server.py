@@ -17,6 +17,7 @@ from pathlib import Path
 
 import psycopg
 import pytest
+from tests.waiting import wait_until
 
 from codebase_mcp.database import supervisor
 from codebase_mcp.database.connection import Database
@@ -29,7 +30,7 @@ from codebase_mcp.database.placement import (
 from codebase_mcp.database.server import Embedded, EmbeddedServer, settings_of_this_system
 from codebase_mcp.errors import DatabaseUnavailable
 
-from .conftest import Client, ask, postmaster_of, processes_in, supervisor_of, wait_until
+from .conftest import Client, ask, postmaster_of, processes_in, supervisor_of
 
 MakeServer = Callable[..., EmbeddedServer]
 StartClient = Callable[..., Client]

@@ -14,8 +14,9 @@ from codebase_mcp.database.projects import Project
 from codebase_mcp.embedding.profile import Profile
 from codebase_mcp.embedding.static import StaticEmbedder
 from codebase_mcp.index import secondary_model, store
+from codebase_mcp.index.identity import View, repository_id_of
+from codebase_mcp.index.plan import RunCounts
 from codebase_mcp.index.prepare import PreparedBlob, Preparer, RawText
-from codebase_mcp.index.view import View
 from codebase_mcp.model import FileKind, SourceFile
 
 pytestmark = pytest.mark.anyio
@@ -38,13 +39,14 @@ def prepared(raw: RawText, profile: Profile) -> PreparedBlob:
 async def write(tx: Transaction, raw: RawText) -> store.Snapshot:
     """Store a repository of one file as a run would."""
     profile = Profile(0, "1-one", "one", 256)
-    repository_id, _ = await store.open_repository(tx, PROJECT, Path("/r"), None)
+    await store.open_repository(tx, PROJECT, Path("/r"), None)
+    repository_id = repository_id_of(PROJECT, Path("/r"))
     snapshot = await store.open_snapshot(tx, View(repository_id), profile, rebuild=False)
     blob = prepared(raw, snapshot.profile)
     record = store.FileRecord(FILE, raw.blob_id, 10**18)
     _, missing = await store.write_batch(tx, snapshot, [record], {raw.blob_id: blob})
     assert not missing
-    await store.finish_run(tx, snapshot, {}, [])
+    await store.finish_run(tx, snapshot, RunCounts(0))
     return snapshot
 
 

@@ -15,7 +15,7 @@ from codebase_mcp.database.queries import load_queries, write_numbers
 from codebase_mcp.database.vectors import EXACT_VECTORS, MAX_INDEXED_DIMENSION
 from codebase_mcp.embedding.profile import Profile
 from codebase_mcp.index import store
-from codebase_mcp.index.view import View
+from codebase_mcp.index.identity import View
 
 pytestmark = pytest.mark.anyio
 

@@ -4,34 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import signal
-import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import psycopg
 import pytest
+from tests.waiting import until
 
 from codebase_mcp.app.app import App
-from codebase_mcp.background.tree_watch import IndexUpdate
-from codebase_mcp.background.watcher import Watcher
 from codebase_mcp.database.connection import Database
 from codebase_mcp.database.projects import Project
+from codebase_mcp.freshness.tree_watch import IndexUpdate
+from codebase_mcp.freshness.watcher import Watcher
 from codebase_mcp.projects.identity import ANONYMOUS
 from codebase_mcp.settings.loading import Settings
 
 from .conftest import PlainServer
 
 pytestmark = pytest.mark.anyio
-
-LIMIT_S = 90.0
-
-
-async def until(condition: Callable[[], bool | Awaitable[bool]]) -> None:
-    deadline = time.monotonic() + LIMIT_S
-    while not (await found if isinstance(found := condition(), Awaitable) else found):
-        assert time.monotonic() < deadline
-        await asyncio.sleep(0.02)
 
 
 async def test_a_try_lock_is_held_until_it_is_released(
@@ -73,7 +64,7 @@ async def test_try_locks_lost_with_their_connection_can_be_acquired_again(
 ) -> None:
     async with await App.open(replace(settings, database_url=own_server.url())) as app:
         project, _ = await app.resolver.resolve("claimed", ANONYMOUS, create=True)
-        async with app.freshness.try_locks() as ours, app.freshness.try_locks() as theirs:
+        async with app.database.try_locks() as ours, app.database.try_locks() as theirs:
             assert await ours.acquire(project, "watch a")
             with psycopg.connect(own_server.url(), autocommit=True) as connection:
                 connection.execute(
@@ -98,9 +89,11 @@ async def test_a_watcher_goes_on_when_its_database_was_restarted(
             return [project]
 
         async def is_watched() -> bool:
-            return (await app.freshness.trees(project))[0].is_watched
+            return (await app.trees.load(project))[0].is_watched
 
-        watcher = asyncio.create_task(Watcher(app.freshness, projects, on_update=said.append).run())
+        watcher = asyncio.create_task(
+            Watcher(app.database, app.trees, projects, on_update=said.append).run()
+        )
         try:
             await until(lambda: bool(said))
             said.clear()

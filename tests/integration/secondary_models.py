@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from tests.embedding_server import EmbeddingServer
+from tests.waiting import until
 
 from codebase_mcp.app.app import App
+from codebase_mcp.background.backfill import Backfill
 from codebase_mcp.database.projects import Project, find_project
 from codebase_mcp.index.secondary_model import SecondaryModelState, load_state
 from codebase_mcp.search.filters import FileFilters
@@ -36,10 +37,19 @@ async def state_of(app: App, project_id: str) -> SecondaryModelState:
     return state
 
 
+def backfill_of(app: App) -> Backfill:
+    return Backfill(app.database, app.models)
+
+
 async def until_complete(app: App, project_id: str) -> SecondaryModelState:
     """Wait until every chunk of a project has a vector of the secondary model."""
-    while (state := await state_of(app, project_id)).state != "complete":
-        await asyncio.sleep(0.02)
+
+    async def complete() -> SecondaryModelState | None:
+        state = await state_of(app, project_id)
+        return state if state.state == "complete" else None
+
+    state = await until(complete)
+    assert state is not None
     return state
 
 

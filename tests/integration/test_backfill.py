@@ -19,6 +19,7 @@ from tests.integration.secondary_models import (
     OLLAMA,
     OPENAI,
     UNHEARD_OF,
+    backfill_of,
     code_texts,
     numbered,
     opened,
@@ -30,7 +31,7 @@ from tests.integration.secondary_models import (
 
 from codebase_mcp.app.app import App
 from codebase_mcp.background import backfill as background
-from codebase_mcp.background.backfill import backfilling
+from codebase_mcp.background.lifespan import backfilling
 from codebase_mcp.database.connection import Database
 from codebase_mcp.database.naming import backfill_lock, index_lock
 from codebase_mcp.settings.loading import Settings
@@ -58,7 +59,7 @@ async def test_the_newest_files_come_first_then_by_their_path(
                 time=(2_000_000_000 - age) * 10**9,
                 path=f"{name}.py",
             )
-    await both_models.backfill.run(await project_of(both_models, project_id))
+    await backfill_of(both_models).run(await project_of(both_models, project_id))
     sent = [text.split("number_")[1].split("(")[0] for text in code_texts(server)]
     # Two requests are under way at once, so neighbours may change places.
     assert (set(sent[:2]), set(sent[2:])) == ({"newest", "a_new"}, {"b_new", "older"})
@@ -80,13 +81,13 @@ async def test_a_cancelled_backfill_continues_and_embeds_nothing_twice(
         if len(code_texts(server)) > 20:
             growth.cancel()
 
-    growth = asyncio.create_task(both_models.backfill.run(project, progress=stop))
+    growth = asyncio.create_task(backfill_of(both_models).run(project, progress=stop))
     with contextlib.suppress(asyncio.CancelledError):
         await growth
     state = await state_of(both_models, project_id)
     assert (state.state, 0 < state.chunks_done < chunks) == ("waiting", True)
     sent = len(code_texts(server))
-    await both_models.backfill.run(project)
+    await backfill_of(both_models).run(project)
     assert len(code_texts(server)) - sent == chunks - state.chunks_done
     assert (await state_of(both_models, project_id)).state == "complete"
     assert (await rows(database, project_id))["chunk_vector"] == 2 * chunks
@@ -125,7 +126,7 @@ async def test_a_killed_process_leaves_what_it_stored_and_another_continues(
     while (state := await state_of(both_models, project_id)).state == "growing":
         await asyncio.sleep(0.01)  # the server takes a moment to see that nobody is there
     assert (state.state, state.chunks_done < chunks) == ("waiting", True)
-    await both_models.backfill.run(await project_of(both_models, project_id))
+    await backfill_of(both_models).run(await project_of(both_models, project_id))
     assert (await state_of(both_models, project_id)).state == "complete"
 
 
@@ -166,7 +167,7 @@ async def test_another_secondary_model_is_added_and_then_replaces_the_first(
     root = make_repo(numbered(20))
     async with opened(ollama) as app:
         chunks = (await app.index(root, project_id)).run.chunks_created
-        await app.backfill.run(await project_of(app, project_id))
+        await backfill_of(app).run(await project_of(app, project_id))
     server.api_key = "sk-test"
     async with opened(replace(openai, embedding_batch_size=1, ollama_url=server.url)) as app:
         project = await project_of(app, project_id)
@@ -175,7 +176,7 @@ async def test_another_secondary_model_is_added_and_then_replaces_the_first(
         def stop(_: int) -> None:
             growth.cancel()
 
-        growth = asyncio.create_task(app.backfill.run(project, progress=stop))
+        growth = asyncio.create_task(backfill_of(app).run(project, progress=stop))
         with contextlib.suppress(asyncio.CancelledError):
             await growth
         state = await state_of(app, project_id)
@@ -184,7 +185,7 @@ async def test_another_secondary_model_is_added_and_then_replaces_the_first(
         asked = len(server.requests)
         assert await secondary_model_role(app, project_id, "number_7_3") == "used"
         assert {r.path for r in server.requests[asked:]} <= {"/api/embed", "/api/tags"}
-        await app.backfill.run(project)
+        await backfill_of(app).run(project)
         state = await state_of(app, project_id)
         assert (state.state, state.replaces) == ("complete", None)
         await secondary_model_role(
@@ -202,9 +203,10 @@ async def test_processes_with_different_models_do_not_replace_each_others_vector
     async with opened(ollama) as one, opened(openai) as other:
         await one.index(make_repo(), project_id)
         project = await project_of(one, project_id)
-        assert await one.backfill.run(project)
-        assert await other.backfill.run(project)
-        assert not await one.backfill.run(project)
+        first, second = backfill_of(one), backfill_of(other)
+        assert await first.run(project)
+        assert await second.run(project)
+        assert not await first.run(project)
         assert (await state_of(other, project_id)).state == "complete"
 
 
@@ -250,7 +252,7 @@ async def test_the_backfill_pauses_during_an_index_run(
     project = await project_of(both_models, project_id)
     lock = index_lock(report.run.repository_id)
     async with database.session_locks(project, [lock]):
-        growth = asyncio.create_task(both_models.backfill.run(project))
+        growth = asyncio.create_task(backfill_of(both_models).run(project))
         done, _ = await asyncio.wait([growth], timeout=1.0)
         assert not done
         assert code_texts(server, "hashlib.sha256(password") == []
@@ -267,7 +269,7 @@ async def test_removing_a_file_removes_its_vectors(
 ) -> None:
     root = make_repo()
     await both_models.index(root, project_id)
-    await both_models.backfill.run(await project_of(both_models, project_id))
+    await backfill_of(both_models).run(await project_of(both_models, project_id))
     purged = await both_models.erasure.purge(
         await both_models.erasure.find(root / "src/auth.py", project_id)
     )
@@ -287,9 +289,9 @@ async def test_a_rebuilt_index_is_searchable_at_once_and_backfilled_again(
     root = make_repo()
     chunks = (await both_models.index(root, project_id)).run.chunks_created
     project = await project_of(both_models, project_id)
-    await both_models.backfill.run(project)
+    await backfill_of(both_models).run(project)
     await both_models.index(root, project_id, force_reindex=True)
     assert (await rows(database, project_id))["chunk_vector"] == chunks
     assert (await found_paths(both_models, project_id, "authenticate"))[0] == "src/auth.py"
-    await both_models.backfill.run(project)
+    await backfill_of(both_models).run(project)
     assert (await rows(database, project_id))["chunk_vector"] == 2 * chunks

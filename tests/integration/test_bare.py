@@ -11,10 +11,10 @@ import pytest
 from tests.git import git
 
 from codebase_mcp.app.app import App
-from codebase_mcp.background.watcher import watching
+from codebase_mcp.background.lifespan import watching
 from codebase_mcp.cli.watch import watch
 from codebase_mcp.errors import IndexingFailed, InvalidInput
-from codebase_mcp.index import refresh
+from codebase_mcp.freshness import tree_check, trees
 from codebase_mcp.projects.identity import ANONYMOUS
 from codebase_mcp.search.search import Request
 from codebase_mcp.settings.loading import Settings
@@ -51,7 +51,8 @@ def bare(work: Path, tmp_path: Path) -> Path:
 @pytest.fixture(autouse=True)
 def checks_always(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each search looks at HEAD, not only one each second."""
-    monkeypatch.setattr(refresh, "FRESH_S", 0.0)
+    for module in (tree_check, trees):
+        monkeypatch.setattr(module, "FRESH_S", 0.0)
 
 
 async def found(app: App, project_id: str, query: str, ref: str | None = None) -> list[str]:
@@ -249,7 +250,7 @@ async def test_a_server_that_watches_leaves_it_to_each_search(
     async with asyncio.timeout(60), watching(app):
         while not watched:
             await asyncio.sleep(0.05)
-            watched = [t.root for t in await app.freshness.trees(project) if t.is_watched]
+            watched = [t.root for t in await app.trees.load(project) if t.is_watched]
         assert watched == [later]
         (work / "zebra.py").write_text("def count_spots(leopard):\n    return leopard.spots\n")
         commit_all(work)

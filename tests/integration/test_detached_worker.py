@@ -7,12 +7,12 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import Any
 
 import pytest
+from tests.waiting import until
 
 from codebase_mcp.app.app import App
 from codebase_mcp.background.detached import LOG
@@ -46,12 +46,6 @@ def shell(settings: Settings, tmp_path: Path) -> Shell:
         return done.stdout
 
     return run
-
-
-async def until(happened: Callable[[], Awaitable[Any]]) -> None:
-    async with asyncio.timeout(LIMIT_S):
-        while not await happened():
-            await asyncio.sleep(0.01)
 
 
 async def no_worker(app: App) -> bool:

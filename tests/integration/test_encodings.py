@@ -109,6 +109,6 @@ async def test_what_an_earlier_version_left_out_comes_in_with_the_next_search(
     async with database.transaction(await find_project(database, project_id)) as tx:
         await tx.execute("DELETE FROM file WHERE path = 'ecole.py'")
         await tx.execute("UPDATE snapshot SET classifier = 2, failures = %(f)s", f=failure)
-    app.freshness.forget(await find_project(database, project_id))
+    app.trees.forget(await find_project(database, project_id))
     assert (await found_paths(app, project_id, "moyenne pondérée"))[0] == "ecole.py"
     assert (await app.index(root, project_id)).run.files_indexed == 0

@@ -7,7 +7,6 @@ import json
 import shutil
 import subprocess
 import sys
-import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
@@ -15,6 +14,7 @@ from uuid import UUID, uuid4
 
 import pytest
 from tests.git import git
+from tests.waiting import until
 
 from codebase_mcp.app.app import App, SearchReport
 from codebase_mcp.database.connection import Database
@@ -41,10 +41,13 @@ async def eventually(
     app: App, project_id: str, query: str, condition: Callable[[SearchReport], bool]
 ) -> SearchReport:
     """The first answer of which this holds."""
-    deadline = time.monotonic() + LIMIT_S
-    while not condition(report := await app.search(query, project_id)):
-        assert time.monotonic() < deadline, (shown(report), report.index)
-        await asyncio.sleep(0.05)
+
+    async def fitting() -> SearchReport | None:
+        report = await app.search(query, project_id)
+        return report if condition(report) else None
+
+    report = await until(fitting, pause_s=0.05)
+    assert report is not None
     return report
 
 
@@ -272,11 +275,11 @@ async def test_a_look_at_everything_that_finds_nothing_leaves_the_last_run_on_re
 ) -> None:
     asked = await app.index(root, project_id)
 
-    await app.freshness.update_index(asked.project, root, None)
+    await app.trees.update_index(asked.project, root, None)
     async with app.enter(project_id) as here:
         [kept] = await load_runs(here.tx)
     (root / "src/auth.py").write_text("def authenticate(): ...\n")
-    await app.freshness.update_index(asked.project, root, None)
+    await app.trees.update_index(asked.project, root, None)
     async with app.enter(project_id) as here:
         [newer] = await load_runs(here.tx)
 

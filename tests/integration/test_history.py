@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.git import git
+from tests.waiting import until
 
 from codebase_mcp.app.app import App, IndexReport
 from codebase_mcp.cli.main import run
@@ -22,7 +23,7 @@ from codebase_mcp.database.connection import Database
 from codebase_mcp.database.naming import Project, index_lock
 from codebase_mcp.database.server import Embedded
 from codebase_mcp.errors import ProjectNotFound
-from codebase_mcp.index.history import assign_positions, refresh_history
+from codebase_mcp.index.commit_history import assign_positions, refresh_history
 from codebase_mcp.index.store import remove_repository
 from codebase_mcp.settings.choices import database_target
 from codebase_mcp.settings.loading import Settings
@@ -312,15 +313,15 @@ async def test_a_repository_that_is_removed_before_its_history_is_read_gets_none
 
 async def until_someone_waits(database: Database, project: Project) -> None:
     """Return once a session waits for a lock."""
-    async with asyncio.timeout(60):
-        while True:
-            async with database.transaction(project, readonly=True) as tx:
-                row = await tx.fetch_one(
-                    "SELECT count(*) FROM pg_catalog.pg_locks"
-                    " WHERE locktype = 'advisory' AND NOT granted"
-                )
-            if row is not None and row[0]:
-                return
+
+    async def is_waiting() -> bool:
+        async with database.transaction(project, readonly=True) as tx:
+            row = await tx.fetch_one(
+                "SELECT FROM pg_catalog.pg_locks WHERE locktype = 'advisory' AND NOT granted"
+            )
+        return row is not None
+
+    await until(is_waiting)
 
 
 async def test_a_backup_takes_the_history_along_and_leaves_the_runs_behind(

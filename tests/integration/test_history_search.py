@@ -20,7 +20,7 @@ from codebase_mcp.database.connection import Database
 from codebase_mcp.database.naming import index_lock
 from codebase_mcp.database.server import Embedded
 from codebase_mcp.errors import ProjectNotFound
-from codebase_mcp.index.history_texts import commit_text
+from codebase_mcp.index.commit_history import commit_text
 from codebase_mcp.replies.history import history_text
 from codebase_mcp.search.history import FoundCommit, HistoryFilters, newest_changes
 from codebase_mcp.search.search import Request

@@ -14,7 +14,7 @@ from codebase_mcp.app.app import App
 from codebase_mcp.database.naming import index_lock
 from codebase_mcp.database.projects import find_project
 from codebase_mcp.errors import InvalidInput
-from codebase_mcp.index import pace
+from codebase_mcp.index import progress as pace
 from codebase_mcp.telemetry import metrics
 
 pytestmark = pytest.mark.anyio

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from tests.git import git
 from tests.integration.indexes import found_paths, later, rows
+from tests.waiting import until
 
 from codebase_mcp.app.app import App
 from codebase_mcp.database.connection import Database
@@ -254,8 +255,7 @@ async def test_a_killed_run_loses_a_batch_at_most_and_leaves_no_process(
     indexer.stdout.close()
     assert int(first) > 0
     assert workers
-    while any(is_alive(pid) for pid in workers):
-        await asyncio.sleep(0.02)
+    await until(lambda: not any(is_alive(pid) for pid in workers))
     report = await app.index(root, project_id)
     assert report.run.status == "success"
     assert report.run.files_unchanged >= int(first)

@@ -8,7 +8,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -18,11 +18,12 @@ import pytest
 from fastmcp import Client
 from fastmcp.client.transports import StdioTransport
 from tests.integration.conftest import Shell
+from tests.waiting import until
 
 from codebase_mcp.app.app import App
 from codebase_mcp.background.indexing import Started, indexing_state, start_indexing
+from codebase_mcp.background.lifespan import working
 from codebase_mcp.background.progress import IndexingProgress
-from codebase_mcp.background.worker import working
 from codebase_mcp.index.queue import IndexJob
 from codebase_mcp.index.store import WRITE_LOCK
 from codebase_mcp.settings.loading import Settings
@@ -75,15 +76,6 @@ def large(make_repo: MakeRepo) -> Path:
     return make_repo(
         {f"m{n}.py": f"def number_{n}():\n    return {n}\n" * 30 for n in range(FILES)}
     )
-
-
-async def until(happened: Callable[[], Awaitable[Any]]) -> Any:
-    """What this says as soon as it says something."""
-    async with asyncio.timeout(LIMIT_S):
-        while True:
-            if found := await happened():
-                return found
-            await asyncio.sleep(0.01)
 
 
 async def ended(app: App, started: Started) -> IndexJob:

@@ -13,6 +13,7 @@ from tests.integration.indexes import found_paths
 from tests.integration.secondary_models import (
     OLLAMA,
     UNHEARD_OF,
+    backfill_of,
     nearness,
     numbered,
     opened,
@@ -25,7 +26,7 @@ from tests.onnx_models import make_folder
 
 from codebase_mcp.app.app import App
 from codebase_mcp.background import backfill as background
-from codebase_mcp.background.backfill import backfilling
+from codebase_mcp.background.lifespan import backfilling
 from codebase_mcp.errors import EmbeddingUnavailable
 from codebase_mcp.search import secondary
 from codebase_mcp.settings.loading import Settings
@@ -69,7 +70,7 @@ async def test_a_process_without_the_secondary_model_searches_with_the_primary_o
 ) -> None:
     async with opened(ollama) as other:
         await other.index(make_repo(), project_id)
-        await other.backfill.run(await project_of(other, project_id))
+        await backfill_of(other).run(await project_of(other, project_id))
     asked = len(server.requests)
     assert await secondary_model_role(app, project_id) is None
     assert (await found_paths(app, project_id, "authenticate"))[0] == "src/auth.py"
@@ -95,7 +96,7 @@ async def test_while_the_service_is_unavailable_the_backfill_waits_and_searches_
 
     kept = dict(server.models)
     with pytest.raises(EmbeddingUnavailable):
-        await both_models.backfill.run(project, progress=take_away)
+        await backfill_of(both_models).run(project, progress=take_away)
     state = await state_of(both_models, project_id)
     assert (state.state, 0 < state.chunks_done < state.chunks_total) == ("waiting", True)
     assert "ollama pull" in (state.error or "")
@@ -116,7 +117,7 @@ async def test_a_search_does_not_wait_for_a_slow_service(
 ) -> None:
     monkeypatch.setattr(secondary, "WAIT_S", 0.05)
     await both_models.index(make_repo(), project_id)
-    await both_models.backfill.run(await project_of(both_models, project_id))
+    await backfill_of(both_models).run(await project_of(both_models, project_id))
     server.released.clear()
     asked = len(server.embeddings)
     for _ in range(3):
@@ -131,7 +132,7 @@ async def test_concurrent_searches_all_get_a_vector_of_the_secondary_model(
     both_models: App, make_repo: MakeRepo, project_id: str
 ) -> None:
     await both_models.index(make_repo(), project_id)
-    await both_models.backfill.run(await project_of(both_models, project_id))
+    await backfill_of(both_models).run(await project_of(both_models, project_id))
     await secondary_model_role(both_models, project_id)
     searches = (
         secondary_model_role(both_models, project_id, f"authenticate {n}") for n in range(8)
@@ -163,7 +164,7 @@ async def test_chunks_without_secondary_vectors_are_at_no_disadvantage(
     one = await both_models.index(first, project_id)
     await both_models.index(second, project_id)
     project = await project_of(both_models, project_id)
-    await both_models.backfill.run(project, [one.run.repository_id])
+    await backfill_of(both_models).run(project, [one.run.repository_id])
     state = await state_of(both_models, project_id)
     assert (state.chunks_done, state.chunks_total) == (1, 2)
     for query in ("authenticate", "authenticate with a password"):
@@ -172,5 +173,5 @@ async def test_chunks_without_secondary_vectors_are_at_no_disadvantage(
         assert {hit.file_path for hit in found.answer.hits} == {"login.py", "enter.py"}
     alone = await nearness(both_models, project_id, UNHEARD_OF, "enter.py")
     assert await nearness(both_models, project_id, UNHEARD_OF, "login.py") > alone + 0.2
-    await both_models.backfill.run(project)
+    await backfill_of(both_models).run(project)
     assert await nearness(both_models, project_id, UNHEARD_OF, "enter.py") > alone + 0.2

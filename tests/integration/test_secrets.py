@@ -14,7 +14,7 @@ from tests.integration.test_history import commit, git
 from tests.integration.test_purge import rows_with
 
 from codebase_mcp.app.app import App
-from codebase_mcp.background.backfill import backfilling
+from codebase_mcp.background.lifespan import backfilling
 from codebase_mcp.projects.health import model_notices
 from codebase_mcp.settings.loading import Settings
 

@@ -54,7 +54,7 @@ def branches(tmp_path: Path) -> Path:
         file.write_text(file.read_text() + "\n\ndef quuxify(zebra):\n    return zebra.stripes\n")
     (root / "search/zebra.py").write_text("def count_stripes(zebra):\n    return zebra.stripes\n")
     (root / "search/fusion.py").unlink()
-    (root / "index/pace.py").rename(root / "database/pacing.py")
+    (root / "index/pool.py").rename(root / "database/pacing.py")
     (root / "database/supervisor.py").write_text("def supervise():\n    pass\n")
     commit_all(root, "zebras")
     git(root, "checkout", "-q", "main")

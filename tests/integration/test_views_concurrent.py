@@ -91,7 +91,7 @@ def paused(app: App, monkeypatch: pytest.MonkeyPatch) -> Iterator[PausingPool]:
     """What pauses ``app`` while it indexes a commit."""
     pool = PausingPool()
     indexer = CommitIndexer(app.database, app.models, pool)
-    chosen = Views(app.database, lambda: indexer, app.freshness.selection_of)
+    chosen = Views(app.database, lambda: indexer, app.trees.selection_of)
     monkeypatch.setitem(vars(app), "views", chosen)
     yield pool
     pool.close()
@@ -116,7 +116,7 @@ async def snapshots(app: App, project_id: str) -> list[tuple[Any, ...]]:
 async def forget_what_vanished(app: App, project_id: str, root: Path) -> None:
     """As the end of an index run does."""
     project, _ = await app.resolver.resolve(project_id, ANONYMOUS)
-    [tree] = await app.freshness.trees(project)
+    [tree] = await app.trees.load(project)
     await app.views.refresh(project, tree.repository_id, root, ())
 
 

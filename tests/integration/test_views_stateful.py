@@ -448,7 +448,7 @@ class Walk(RuleBasedStateMachine):
     async def stopped(self, ref: str, after: int, *, by_cancelling: bool) -> None:
         project, _ = await self.app.resolver.resolve(self.project_id, ANONYMOUS)
         indexer = StoppedIndexer(self.app, self.pool, after, by_cancelling=by_cancelling)
-        views = Views(self.app.database, lambda: indexer, self.app.freshness.selection_of)
+        views = Views(self.app.database, lambda: indexer, self.app.trees.selection_of)
         with contextlib.suppress(Stopped, asyncio.CancelledError), one_file_a_batch():
             await views.choose(project, ref)
 

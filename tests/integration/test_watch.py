@@ -9,28 +9,26 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 from tests.git import git
+from tests.waiting import until
 
 from codebase_mcp.app.app import App
-from codebase_mcp.background.tree_watch import IndexUpdate
-from codebase_mcp.background.watcher import Watcher
 from codebase_mcp.database.connection import Database
 from codebase_mcp.database.naming import index_lock
 from codebase_mcp.database.projects import Project, find_project
+from codebase_mcp.freshness.tree_watch import IndexUpdate
+from codebase_mcp.freshness.watcher import Watcher
 from codebase_mcp.settings.loading import Settings
 from codebase_mcp.source.read import SourceText, read_source
 from codebase_mcp.source.walk import list_files
 
 pytestmark = pytest.mark.anyio
-
-LIMIT_S = 90.0
 
 STORED = """
 SELECT f.path, b.hash
@@ -39,13 +37,6 @@ JOIN blob AS b ON b.id = f.blob_id
 JOIN snapshot AS s ON s.id = f.snapshot_id
 WHERE s.active
 """
-
-
-async def until(condition: Callable[[], Awaitable[bool]]) -> None:
-    deadline = time.monotonic() + LIMIT_S
-    while not await condition():
-        assert time.monotonic() < deadline
-        await asyncio.sleep(0.02)
 
 
 def on_disk(root: Path) -> dict[str, bytes]:
@@ -73,7 +64,7 @@ class Watch:
 
     async def is_true_and_known(self) -> bool:
         """The index equals the tree, and whoever searches can rely on that."""
-        [tree] = await self.app.freshness.trees(self.project)
+        [tree] = await self.app.trees.load(self.project)
         return tree.is_watched and await self.is_true()
 
     async def has_said(self) -> bool:
@@ -92,7 +83,8 @@ class Watch:
             return [self.project]
 
         watcher = Watcher(
-            self.app.freshness,
+            self.app.database,
+            self.app.trees,
             projects,
             on_update=self.said.append,
             on_taken_elsewhere=self.taken.append,
@@ -266,7 +258,7 @@ async def test_rules_that_change_are_followed(watch: Watch) -> None:
 async def test_nothing_is_lost_that_happens_while_an_update_runs(
     watch: Watch, database: Database
 ) -> None:
-    [tree] = await watch.app.freshness.trees(watch.project)
+    [tree] = await watch.app.trees.load(watch.project)
     held = database.session_locks(watch.project, [index_lock(tree.repository_id)])
     async with held:
         (watch.root / "src/auth.py").write_text("one = 1\n")

@@ -12,6 +12,7 @@ from uuid import UUID
 
 import httpx2
 import pytest
+from tests.waiting import until
 from tests.web.conftest import Hold, running, serving
 
 from codebase_mcp.errors import (
@@ -273,10 +274,8 @@ async def test_disconnecting_cancels_the_call(
         httpx2.AsyncClient(base_url=server.address, timeout=None) as http,
     ):
         call = asyncio.create_task(http.post("/tools/index_repository", json=arguments))
-        while not len(server.holder.calls):
-            await asyncio.sleep(0.01)
+        await until(lambda: len(server.holder.calls))
         call.cancel()
-        while len(server.holder.calls):
-            await asyncio.sleep(0.01)
+        await until(lambda: len(server.holder.calls) == 0)
         answer = await http.get("/health/live")
     assert answer.status_code == 200

@@ -10,6 +10,7 @@ from pathlib import Path
 import httpx2
 import pytest
 from fastmcp import Client
+from tests.waiting import until
 from tests.web.conftest import Hold, serving
 
 from codebase_mcp.app.app import App
@@ -51,8 +52,7 @@ async def test_calls_beyond_the_queue_are_refused_at_once_and_searches_go_on(
                 asyncio.create_task(http.post("/tools/index_repository", json=index))
                 for _ in range(2)
             ]
-            while not server.holder._index_runs.is_full:
-                await asyncio.sleep(0.01)
+            await until(lambda: server.holder._index_runs.is_full)
             refused = await http.post("/tools/index_repository", json=index)
             assert (refused.status_code, refused.headers["retry-after"]) == (503, "2")
             error = refused.json()["error"]
@@ -91,8 +91,7 @@ async def test_while_the_queue_is_full_calls_are_refused_at_the_door(
             calls = [
                 asyncio.create_task(http.post("/tools/search_code", json=search)) for _ in range(2)
             ]
-            while not server.holder.queue.is_full:
-                await asyncio.sleep(0.01)
+            await until(lambda: server.holder.queue.is_full)
             refused = await http.post("/tools/search_code", json=search)
             assert (refused.status_code, refused.headers["connection"]) == (503, "close")
             assert refused.headers["retry-after"] == "2"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import shutil
 from collections.abc import AsyncIterator, Callable
@@ -16,6 +15,7 @@ import pytest
 from axe_playwright_python.async_playwright import Axe
 from playwright.async_api import Browser, Page, async_playwright, expect
 from tests.conftest import SAMPLE
+from tests.waiting import until
 from tests.web.conftest import Hold, serving
 from tests.web.test_pages import FILES, HOSTILE_NAME, SCHEMA, SCRIPT, commit_all
 
@@ -289,14 +289,12 @@ async def test_a_question_that_is_outdated_is_cancelled_on_the_server(
         async with app.database.transaction(project) as tx:
             await tx.execute("LOCK TABLE chunk IN ACCESS EXCLUSIVE MODE")
             await page.get_by_label("Question").fill("authenticate")
-            while not len(calls):
-                await asyncio.sleep(0.01)
+            await until(lambda: len(calls))
             async with page.expect_event("requestfailed") as failed:
                 await page.get_by_label("Question").fill("authenticate user")
             assert "q=authenticate&" in (await failed.value).url
             await page.goto("/sign-in")  # it calls nothing
-            while len(calls):  # no search can have ended: the lock is still held
-                await asyncio.sleep(0.01)
+            await until(lambda: len(calls) == 0)  # no search can have ended: the lock is still held
         await page.goto(f"/search?project={project_id}&q=authenticate+user")
         await expect(page.locator(".hit .path").first).to_have_text("src/auth.py")
 

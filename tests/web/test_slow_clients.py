@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 
 import httpx2
 import pytest
+from tests.waiting import until
 from tests.web.conftest import Hold, Program, serving
 
 from codebase_mcp.settings.loading import Settings
@@ -113,8 +114,7 @@ async def test_if_calls_use_every_connection_others_get_an_error_and_health_stil
                 asyncio.create_task(http.post("/tools/index_repository", json=arguments))
                 for _ in range(3)
             ]
-            while len(server.holder.calls) < 3:
-                await asyncio.sleep(0.01)
+            await until(lambda: len(server.holder.calls) >= 3)
             refused = await http.post("/tools/search_code", json={"query": "x"})
             assert (refused.status_code, refused.headers["connection"]) == (503, "close")
             assert refused.headers["retry-after"]

@@ -14,6 +14,7 @@ from fastmcp import Client
 from fastmcp.client.transports import SSETransport, StreamableHttpTransport
 from starlette.applications import Starlette
 from starlette.routing import Mount
+from tests.waiting import until
 from tests.web.conftest import Hold, Served, running, serving
 
 from codebase_mcp.errors import InvalidInput
@@ -99,11 +100,9 @@ async def test_a_client_of_the_newest_revision_that_hangs_up_ends_its_call(
     arguments = {"repo_path": str(root), "project_id": project_id}
     async with held(root, project_id), serving(settings) as server, client_of(server) as client:
         call = asyncio.create_task(client.call_tool("index_repository", arguments))
-        while not len(server.holder.calls):
-            await asyncio.sleep(0.01)
+        await until(lambda: len(server.holder.calls))
         call.cancel()
-        while len(server.holder.calls):
-            await asyncio.sleep(0.01)
+        await until(lambda: len(server.holder.calls) == 0)
         assert await client.list_tools()
 
 

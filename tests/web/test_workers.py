@@ -16,6 +16,7 @@ import httpx2
 import pytest
 from fastmcp import Client
 from fastmcp.client.transports import StreamableHttpTransport
+from tests.waiting import until
 from tests.web.conftest import COMMAND, Program
 
 from codebase_mcp.errors import InternalError
@@ -60,8 +61,7 @@ async def test_workers_share_an_address_and_the_dead_are_replaced(
             assert done.structured_content is not None
     victim = min(before)
     os.kill(victim, signal.SIGKILL)
-    while victim in workers_of(program) or len(workers_of(program)) < WORKERS:
-        await asyncio.sleep(0.05)
+    await until(lambda: victim not in (pids := workers_of(program)) and len(pids) >= WORKERS)
     for _ in range(10):
         assert (await answers(program))["status"] == "healthy"
     page = httpx2.get(f"{program.address}/metrics").text
@@ -96,5 +96,4 @@ async def test_workers_end_with_a_parent_that_was_killed(start: Start) -> None:
     workers = workers_of(program)
     program.process.kill()
     program.process.wait()
-    while [pid for pid in workers if Path(f"/proc/{pid}").exists()]:
-        await asyncio.sleep(0.05)
+    await until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in workers))

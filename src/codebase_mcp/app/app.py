@@ -23,7 +23,6 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 from codebase_mcp.app.first_runs import FirstRuns, ReportProgress
-from codebase_mcp.app.freshness import Freshness
 from codebase_mcp.app.index_runs import IndexRuns
 from codebase_mcp.app.process_wide import apply_to_process
 from codebase_mcp.app.reports import (
@@ -39,7 +38,6 @@ from codebase_mcp.database.connection import Database
 from codebase_mcp.database.nearest import NearestIndexes
 from codebase_mcp.database.projects import (
     Project,
-    drop_project,
     find_project,
     list_projects,
     page_id,
@@ -47,10 +45,11 @@ from codebase_mcp.database.projects import (
 )
 from codebase_mcp.embedding.models import Models
 from codebase_mcp.errors import ProjectNotFound
+from codebase_mcp.freshness.trees import IndexedTrees
+from codebase_mcp.freshness.verified_search import Freshness
 from codebase_mcp.index.identity import PROGRAM_VERSION
 from codebase_mcp.index.inventory import load_inventory
 from codebase_mcp.index.queue import JobQueue
-from codebase_mcp.index.refresh import Outdated, Refresher
 from codebase_mcp.projects.identity import ANONYMOUS, Identity
 from codebase_mcp.projects.repository_lookup import (
     IndexedIn,
@@ -76,24 +75,16 @@ if TYPE_CHECKING:
     from codebase_mcp.app.symbols import Symbols
     from codebase_mcp.app.transfers import Transfers
     from codebase_mcp.app.views import Views
-    from codebase_mcp.index.backfill import Backfill
     from codebase_mcp.index.progress import RunProgress
     from codebase_mcp.projects.health import Health
     from codebase_mcp.projects.workflow import WorkflowClient
     from codebase_mcp.records.page import Page, Paging
 
-__all__ = [
-    "App",
-    "HistoryReport",
-    "InProject",
-    "IndexReport",
-    "ProjectFacts",
-    "SearchReport",
-]
+__all__ = ["App", "HistoryReport", "InProject", "IndexReport", "ProjectFacts", "SearchReport"]
 
 
 def _workflow(settings: Settings) -> WorkflowClient | None:
-    """Who says which project is active, if anybody does."""
+    """The client of the service that names the active project, if there is one."""
     if settings.workflow_url is None:
         return None
     from codebase_mcp.projects.workflow import WorkflowClient  # noqa: PLC0415 - brings HTTP along
@@ -102,7 +93,7 @@ def _workflow(settings: Settings) -> WorkflowClient | None:
 
 
 class App:
-    """Everything that the product can do; one instance serves any number of callers at once."""
+    """The whole product; an instance serves any number of callers at once."""
 
     def __init__(
         self, settings: Settings, database: Database, models: Models, *, only_once: bool = False
@@ -120,24 +111,26 @@ class App:
             database, models, PROGRAM_VERSION, nearest, memory, only_once=only_once
         )
         self.jobs = JobQueue(database)
-        refresher = Refresher(
+        self.trees = IndexedTrees(
             database,
             self._runs.bring_up_to_date,
             lambda root: repository_at(settings, root).selection,
-            outdated=Outdated(
-                lambda profile: models.is_outdated(profile, PROGRAM_VERSION), self.jobs.request
-            ),
-            chosen_by=choice_of(settings),
+            choice_of(settings),
+        )
+        self.freshness = Freshness(
+            self._searcher,
+            self.trees,
+            is_outdated=lambda profile: models.is_outdated(profile, PROGRAM_VERSION),
+            request_rebuild=self.jobs.request,
             budget_s=settings.check_ms / 1000,
             only_once=only_once,
         )
-        self.freshness = Freshness(database, self._searcher, refresher)
         self.resolver = Resolver(database, _workflow(settings), chosen=settings.project)
         self._first_runs = FirstRuns(self._index_first, self.jobs)
-        self.scopes = Scopes(settings, self.resolver, self.freshness, self._first_runs)
+        self.scopes = Scopes(settings, self.resolver, self.trees, self._first_runs)
         self._searches = Searches(self._searcher, self.freshness, self, only_once=only_once)
 
-    # What a search does not need is loaded when it is first used: a command pays for every module.
+    # Parts that a search does not need are loaded on first use: a command pays for every module.
 
     @cached_property
     def views(self) -> Views:
@@ -147,27 +140,18 @@ class App:
         return Views(
             self.database,
             lambda: self._runs.commits,
-            self.freshness.selection_of,
+            self.trees.selection_of,
             only_once=self._only_once,
         )
 
     @cached_property
-    def backfill(self) -> Backfill:
-        """Adds the vectors of the secondary model."""
-        from codebase_mcp.index.backfill import Backfill  # noqa: PLC0415
-
-        return Backfill(self.database, self.models)
-
-    @cached_property
     def changes(self) -> Changes:
-        """Compares branches and commits."""
         from codebase_mcp.app.changes import Changes  # noqa: PLC0415
 
         return Changes(self.database, self.scopes)
 
     @cached_property
     def erasure(self) -> Erasure:
-        """Purges."""
         from codebase_mcp.app.erasure import Erasure  # noqa: PLC0415
 
         return Erasure(
@@ -176,28 +160,24 @@ class App:
 
     @cached_property
     def dry_run(self) -> DryRun:
-        """Forecasts index runs."""
         from codebase_mcp.app.dry_run import DryRun  # noqa: PLC0415
 
         return DryRun(self.settings, self.database, self.resolver, self.models)
 
     @cached_property
     def history(self) -> History:
-        """Searches commits."""
         from codebase_mcp.app.history import History  # noqa: PLC0415
 
         return History(self.settings, self.database, self.models, self.resolver, self.scopes)
 
     @cached_property
     def symbols(self) -> Symbols:
-        """Says who defines and uses a name."""
         from codebase_mcp.app.symbols import Symbols  # noqa: PLC0415
 
         return Symbols(self.database, self.resolver, self.scopes, self.views, self.freshness)
 
     @cached_property
     def transfers(self) -> Transfers:
-        """Exports and imports records, backs up and restores."""
         from codebase_mcp.app.transfers import Transfers  # noqa: PLC0415
 
         return Transfers(self.database, self.resolver, self.models)
@@ -210,13 +190,13 @@ class App:
         *,
         only_once: bool = False,
     ) -> App:
-        """Load the model, or name the service; who is elsewhere is asked when first needed.
+        """Load the model, or name the service; services are connected when first needed.
 
-        ``database`` is one that was opened before, by these settings. With ``only_once`` nothing is
-        made ready for a second search.
+        ``database`` may be given if it is open already. With ``only_once`` nothing is prepared for
+        a second search.
 
         Raises:
-            InvalidInput: a setting does not fit.
+            InvalidInput: a setting is invalid.
             EmbeddingUnavailable: the embedding model cannot be read.
         """
         if "multiprocessing.process" in sys.modules:  # else this is not a worker process
@@ -238,8 +218,9 @@ class App:
         await self.close()
 
     async def close(self) -> None:
-        """Give everything back; the embedded database lives on while others use it."""
-        async with AsyncExitStack() as stack:  # the last first, also if one fails or is cancelled
+        """Release everything; the embedded database runs on while other processes use it."""
+        # In reverse order; an error or a cancellation does not skip the rest.
+        async with AsyncExitStack() as stack:
             stack.push_async_callback(self.database.close)
             stack.push_async_callback(self.models.close)
             stack.push_async_callback(self._runs.close)
@@ -289,7 +270,7 @@ class App:
         project, source = await self.resolver.resolve(
             project_id, identity, repository=root, create=True
         )
-        run = await self._runs.run(
+        run, runs, commits = await self._runs.run(
             project,
             root,
             repository,
@@ -301,8 +282,8 @@ class App:
             operation_id=operation_id,
             progress=progress,
         )
-        self.freshness.forget(project)
-        return IndexReport(run.result, project, source, repository, run.commits, run.branches)
+        self.trees.forget(project)
+        return IndexReport(run, project, source, repository, commits, runs)
 
     async def _index_first(
         self, project: Project, root: Path, progress: Callable[[RunProgress], None]
@@ -310,7 +291,7 @@ class App:
         """Index a repository because a question was asked in it."""
         root, repository = await self._repository_settings(root, ANONYMOUS)
         await self._runs.run(project, root, repository, progress=progress)
-        self.freshness.forget(project)
+        self.trees.forget(project)
 
     async def update(
         self,
@@ -320,18 +301,18 @@ class App:
         *,
         identity: Identity = ANONYMOUS,
     ) -> IndexReport:
-        """Make the index equal to the disk at some paths, files or directories, there or gone.
+        """Update the index at some paths: files or directories, existing or deleted.
 
-        They are relative to the repository's root. Nothing else is looked at, unless they decide
-        about others, as ignore files do, or the last run broke off.
+        They are relative to the repository's root. The whole tree is indexed if they affect other
+        files, as ignore files do, or if the last run was interrupted.
 
         Raises:
             InvalidInput, ProjectNotFound, DatabaseUnavailable, EmbeddingUnavailable: as ``index``.
         """
         root, repository = await self._repository_settings(repo_path, identity)
         project, source = await self.resolver.resolve(project_id, identity, repository=root)
-        run = await self._runs.update(project, root, paths, repository)
-        return IndexReport(run.result, project, source, repository, run.commits)
+        run, commits = await self._runs.update(project, root, paths, repository)
+        return IndexReport(run, project, source, repository, commits)
 
     async def _repository_settings(
         self, repo_path: str | Path, identity: Identity
@@ -354,18 +335,18 @@ class App:
         may_index: bool = True,
         report: ReportProgress | None = None,
     ) -> SearchReport:
-        """The places that answer a question best; with what is known about them.
+        """Search code: the best hits, with optional notes, help and history.
 
-        ``repository`` names one by its id, or ``all`` of the project; without it the caller's
-        ``identity`` decides, see `app/scopes.py`. What is not indexed yet is indexed first, for up
-        to ten seconds, if it ``may_index``; ``report`` is told how far that is.
+        ``repository`` is the id of a repository, or ``all`` of the project; without it the caller's
+        ``identity`` decides, see `app/scopes.py`. A repository without an index is indexed first,
+        for up to ten seconds, if the search ``may_index``; ``report`` gets the progress.
 
-        ``ref`` names what to search instead of the files on disk: branches, tags and commits,
-        separated by spaces; ``worktree`` among them is the files. A weak answer comes with help, if
-        that is asked for: why, and what to ask instead.
+        ``ref`` names branches, tags and commits to search instead of the files on disk, separated
+        by spaces; ``worktree`` among them means the files. With ``with_help`` a weak answer says
+        why it is weak, and suggests better questions.
 
         Raises:
-            ProjectNotFound: unknown, or never indexed and not indexed by a question.
+            ProjectNotFound: the project does not exist, or nothing is indexed in it.
             DatabaseUnavailable, EmbeddingUnavailable: the index cannot be searched.
         """
         request = request or Request()
@@ -378,7 +359,7 @@ class App:
                     project_id, identity, named, may_index=may_index, report=report
                 )
             async with self.resolver.raise_not_found_if_dropped(scope.project, scope.source):
-                found = await self._searches.report(
+                result = await self._searches.report(
                     scope,
                     query,
                     request,
@@ -389,7 +370,7 @@ class App:
                     with_history=with_history,
                 )
         self._searches.warn_if_slow(scope.project, watch)
-        return found
+        return result
 
     async def rank(self, query: str, project_id: str | None, filters: FileFilters) -> Ranking:
         """All candidate files with their signals, best first: for measuring, not for showing."""
@@ -404,11 +385,11 @@ class App:
         *,
         readonly: bool = False,
     ) -> AsyncIterator[InProject]:
-        """A transaction in the project that a call means, for what is kept beside the code.
+        """A transaction in the project that a call means, for records beside the code.
 
         Raises:
             ProjectNotFound: no such project.
-            DatabaseUnavailable: the database is away.
+            DatabaseUnavailable: the database is unavailable.
         """
         project, source = await self.resolver.resolve(project_id, identity)
         async with (
@@ -419,15 +400,15 @@ class App:
 
     async def projects(self, chosen: Sequence[Project] | None = None) -> list[ProjectFacts]:
         """Some projects, or all of them, with their repositories."""
-        found = []
+        facts = []
         for project in await list_projects(self.database) if chosen is None else chosen:
             with suppress(ProjectNotFound):  # dropped meanwhile
                 async with (
                     self.resolver.raise_not_found_if_dropped(project, "explicit"),
                     self.database.transaction(project, readonly=True) as tx,
                 ):
-                    found.append(ProjectFacts(project, await load_inventory(tx)))
-        return found
+                    facts.append(ProjectFacts(project, await load_inventory(tx)))
+        return facts
 
     async def projects_at(self, directory: Path) -> list[IndexedIn]:
         """The projects with the innermost repository around a directory, last indexed first."""
@@ -437,36 +418,30 @@ class App:
         """A page of the projects that a caller sees, newest first."""
         from codebase_mcp.records.page import Cursor  # noqa: PLC0415 - for this alone
 
-        found, total = await page_of_projects(
+        projects, total = await page_of_projects(
             self.database, paging.parameters(), identity.access.sees
         )
-        return paging.page(found, total, lambda last: Cursor(last.created_at, page_id(last)))
+        return paging.page(projects, total, lambda last: Cursor(last.created_at, page_id(last)))
 
     async def health(self, project_id: str | None, identity: Identity = ANONYMOUS) -> Health:
-        """What works and what does not; an answer also when the database is away.
+        """The state of each part of the product, also if the database is unavailable.
 
         Raises:
-            ProjectNotFound: the project that is named does not exist.
+            ProjectNotFound: the named project does not exist.
         """
         from codebase_mcp.projects.health import examine  # noqa: PLC0415 - for this alone
 
         return await examine(
-            self.database,
-            self.resolver,
-            project_id,
-            identity,
+            *(self.database, self.resolver, project_id, identity),
             models=self.models,
             queue=self.jobs,
             version=PROGRAM_VERSION,
         )
 
     async def remove(
-        self,
-        repo_path: str | Path,
-        project_id: str | None = None,
-        identity: Identity = ANONYMOUS,
+        self, repo_path: str | Path, project_id: str | None = None, identity: Identity = ANONYMOUS
     ) -> UUID:
-        """Forget a repository, which need not exist any more; its id.
+        """Remove a repository from the index; it need not exist on disk. Returns its id.
 
         Raises:
             NotFound: no such repository in the project.
@@ -491,8 +466,4 @@ class App:
             ProjectNotFound: no such project.
         """
         await self.database.make_room()
-        project = await find_project(self.database, project_id)
-        await self.jobs.stop(project.schema_name)
-        await drop_project(self.database, project)
-        self.resolver.forget(project)
-        await self.memory_indexes.forget(project)
+        await self.erasure.drop(await find_project(self.database, project_id))

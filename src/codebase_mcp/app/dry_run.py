@@ -1,4 +1,4 @@
-"""What would indexing this directory do? Asks whom a run would ask, and changes nothing."""
+"""What would indexing this directory do? Writes nothing."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from codebase_mcp.source.source_tree import source_tree_at
 
 @dataclass(frozen=True, slots=True)
 class IndexForecast:
-    """What an index run would do, in which project, and under which settings of the repository.
+    """The forecast of an index run, its project, and the settings of the repository.
 
     ``second_tier`` is the model that embeds the same chunks later, in the background.
     """
@@ -34,16 +34,14 @@ class IndexForecast:
     second_tier: str | None
 
 
+@dataclass(frozen=True, slots=True)
 class DryRun:
-    """Says what a run would do."""
+    """Forecasts index runs."""
 
-    def __init__(
-        self, settings: Settings, database: Database, resolver: Resolver, models: Models
-    ) -> None:
-        self._settings = settings
-        self._database = database
-        self._resolver = resolver
-        self._models = models
+    settings: Settings
+    database: Database
+    resolver: Resolver
+    models: Models
 
     async def of(
         self,
@@ -53,7 +51,7 @@ class DryRun:
         force_reindex: bool = False,
         identity: Identity = ANONYMOUS,
     ) -> IndexForecast:
-        """What indexing a directory would do and cost.
+        """The result and cost of indexing a directory.
 
         Neither the project nor a database has to exist, and neither is created.
 
@@ -62,30 +60,30 @@ class DryRun:
                 repository's context file is wrong.
             PermissionDenied: the caller may not create the project.
             IndexingFailed: HEAD of a bare repository leads to no commit.
-            DatabaseUnavailable: there is a database, and it is away.
+            DatabaseUnavailable: the database exists and is unavailable.
         """
-        root = await asyncio.to_thread(resolve_for, identity, self._settings, repo_path)
-        repository = await asyncio.to_thread(repository_at, self._settings, root)
-        meant = await self._resolver.choose(project_id, identity, repository=root)
-        require_seen(meant, identity, create=True)
-        stored = await self._stored(schema_of(meant.project_id), root)
+        root = await asyncio.to_thread(resolve_for, identity, self.settings, repo_path)
+        repository = await asyncio.to_thread(repository_at, self.settings, root)
+        choice = await self.resolver.choose(project_id, identity, repository=root)
+        require_seen(choice, identity, create=True)
+        stored = await self._stored(schema_of(choice.project_id), root)
         # The secondary model is not called: that may cost money, and says nothing about the files.
-        model = await self._models.primary()
+        model = await self.models.primary()
         tree = await asyncio.to_thread(source_tree_at, root, repository.selection)
         expected = await asyncio.to_thread(
             forecast,
             tree,
             stored,
-            model=self._models.primary_embedder,
+            model=self.models.primary_embedder,
             dimension=model.facts.dimension,
-            workers=self._settings.workers,
+            workers=self.settings.workers,
             force=force_reindex,
         )
-        second = self._models.embedder.name if self._models.has_secondary else None
-        return IndexForecast(expected, meant.project_id, meant.source, repository, second)
+        second = self.models.embedder.name if self.models.has_secondary else None
+        return IndexForecast(expected, choice.project_id, choice.source, repository, second)
 
     async def _stored(self, schema: str, root: Path) -> Stored:
-        is_embedded = self._settings.database_url is None
-        if is_embedded and not await asyncio.to_thread(has_cluster, self._settings.data_dir):
+        is_embedded = self.settings.database_url is None
+        if is_embedded and not await asyncio.to_thread(has_cluster, self.settings.data_dir):
             return Stored()
-        return await load_stored(self._database, schema, repository_id_in(schema, str(root)))
+        return await load_stored(self.database, schema, repository_id_in(schema, str(root)))

@@ -1,7 +1,7 @@
 """Purge files, repositories or projects, and verify that nothing is left.
 
 Data of a removed repository is kept for an hour before it is deleted. A purge deletes it at once,
-and then counts the rows that are left in every table.
+and then counts the remaining rows in every table.
 """
 
 from __future__ import annotations
@@ -38,97 +38,94 @@ class Target:
 
     @property
     def kind(self) -> Literal["repository", "file"]:
-        """Which of the two."""
         return "repository" if self.scope is None else "file"
 
 
+@dataclass(frozen=True, slots=True)
 class Erasure:
     """Purges in the projects of one database."""
 
-    def __init__(
-        self,
-        database: Database,
-        resolver: Resolver,
-        indexer: Indexer,
-        jobs: JobQueue,
-        memory_indexes: MemoryIndexes,
-    ) -> None:
-        self._database = database
-        self._resolver = resolver
-        self._indexer = indexer
-        self._jobs = jobs
-        self._memory_indexes = memory_indexes
+    database: Database
+    resolver: Resolver
+    indexer: Indexer
+    jobs: JobQueue
+    memory_indexes: MemoryIndexes
 
     async def find(
-        self, place: str | Path, project_id: str | None = None, identity: Identity = ANONYMOUS
+        self, name: str | Path, project_id: str | None = None, identity: Identity = ANONYMOUS
     ) -> Target:
-        """Find the target: a repository's directory or id, or a path inside of one.
+        """Find the target: a repository by its directory or id, or a path inside a repository.
 
         It need not exist on disk any more.
 
         Raises:
-            NotFound: it is not a repository of the project, nor inside of one.
+            NotFound: it is not a repository of the project, nor inside a repository.
             ProjectNotFound: no such project.
         """
-        project, _ = await self._resolver.resolve(project_id, identity)
-        async with self._database.transaction(project, readonly=True) as tx:
-            known = await load_inventory(tx)
-        absolute = Path(os.path.abspath(Path(place).expanduser()))  # noqa: PTH100 - links stay
+        project, _ = await self.resolver.resolve(project_id, identity)
+        async with self.database.transaction(project, readonly=True) as tx:
+            repositories = await load_inventory(tx)
+        absolute = Path(os.path.abspath(Path(name).expanduser()))  # noqa: PTH100 - links stay
         candidates = {absolute, absolute.parent.resolve() / absolute.name, absolute.resolve()}
-        for repository in known:
-            if str(repository.id) == str(place) or Path(repository.root) in candidates:
+        for repository in repositories:
+            if str(repository.id) == str(name) or Path(repository.root) in candidates:
                 return Target(project, repository, None)
-        for repository in sorted(known, key=lambda one: -len(one.root)):
+        for repository in sorted(repositories, key=lambda r: -len(r.root)):  # the innermost first
             for candidate in candidates:
                 if candidate.is_relative_to(repository.root):
                     path = candidate.relative_to(repository.root).as_posix()
                     scope = PathScope(frozenset([path]), frozenset([path]))
                     return Target(project, repository, scope)
         raise NotFound(
-            f"Nothing is indexed at {place}",
-            hint="Indexed repositories: " + (", ".join(r.root for r in known) or "none"),
+            f"Nothing is indexed at {name}",
+            hint="Indexed repositories: " + (", ".join(r.root for r in repositories) or "none"),
         )
 
     async def purge(self, target: Target) -> Purged:
-        """Delete the target, and count what is left.
+        """Delete the target, and count its remaining rows.
 
         Records anchored to it stay, and report that the code is gone.
 
         Raises:
             NotFound: it is not in the index.
         """
-        await self._database.make_room()
+        await self.database.make_room()
         project, repository = target.project, target.repository
         if target.scope is None:
-            await self._jobs.stop(project.schema_name, repository.id)
-        purged = await self._indexer.purge(project, repository.id, target.scope)
+            await self.jobs.stop(project.schema_name, repository.id)
+        purged = await self.indexer.purge(project, repository.id, target.scope)
         if not any(purged.before.values()):
             raise NotFound(
                 f"The path is not in the index of {repository.root}",
                 hint="codebase-mcp status shows what is indexed.",
             )
-        async with self._database.transaction(project) as tx:
+        async with self.database.transaction(project) as tx:
             await refresh_anchors(tx, repository.id)
-        await self._database.vacuum(project, purged.before)
+        await self.database.vacuum(project, purged.before)
         return purged
 
     async def purge_project(
         self, project_id: str | None = None, identity: Identity = ANONYMOUS
     ) -> Purged:
-        """Delete a whole project with its records, and count what is left.
+        """Delete a whole project with its records, and count the remaining rows.
 
         Raises:
             ProjectNotFound: no such project.
         """
-        await self._database.make_room()
-        project, _ = await self._resolver.resolve(project_id, identity)
-        await self._jobs.stop(project.schema_name)
-        before = await count_in_project(self._database, project)
-        await drop_project(self._database, project)
-        self._resolver.forget(project)
-        await self._memory_indexes.forget(project)
-        left = await count_in_project(self._database, project)
+        await self.database.make_room()
+        project, _ = await self.resolver.resolve(project_id, identity)
+        await self.jobs.stop(project.schema_name)
+        before = await count_in_project(self.database, project)
+        await self.drop(project)
+        left = await count_in_project(self.database, project)
         return Purged(before, {table: left.get(table, 0) for table in before})
+
+    async def drop(self, project: Project) -> None:
+        """Delete a project with everything in it."""
+        await self.jobs.stop(project.schema_name)
+        await drop_project(self.database, project)
+        self.resolver.forget(project)
+        await self.memory_indexes.forget(project)
 
     async def still_on_disk(self, target: Target, purged: Purged) -> bool:
         """Whether any of the purged files still exists on disk."""

@@ -1,4 +1,4 @@
-"""What does a search say beside its results? Where the first is used, and notes on them."""
+"""Facts beside the hits of a search: uses of the first hit, and notes on all hits."""
 
 from __future__ import annotations
 
@@ -15,12 +15,11 @@ from codebase_mcp.symbols.usage import Usage, usage_of
 if TYPE_CHECKING:
     from codebase_mcp.records.notes import Note
 
-# A first result that scores less is seldom what was looked for.
+# A first hit that scores less seldom answers the question.
 LEAST_SCORE = 0.25
 
 
 async def notes_of(database: Database, project: Project, answer: Answer) -> list[tuple[Note, ...]]:
-    """The notes on each hit of an answer."""
     from codebase_mcp.records.notes import notes_on  # noqa: PLC0415 - seldom asked for
 
     async with database.bounded_read(project) as tx:
@@ -28,10 +27,7 @@ async def notes_of(database: Database, project: Project, answer: Answer) -> list
 
 
 async def usage_of_first(database: Database, project: Project, answer: Answer) -> Usage | None:
-    """Where the first hit of an answer is used; None where nothing is certain.
-
-    A search never fails for it.
-    """
+    """The certain uses of the first hit; None if there are none, or if they cannot be read."""
     hit = next(iter(answer.hits), None)
     if hit is None or hit.symbol is None or hit.kind in PROSE_KINDS:
         return None

@@ -1,7 +1,7 @@
-"""Index runs that a question starts, as its repository is not indexed yet.
+"""Index runs that a search starts, as its repository is not indexed yet.
 
-A question waits some seconds for the run; it goes on meanwhile, and the next question finds more. A
-process that ends before it leaves the rest to a job.
+The search waits some seconds for the run; then the run goes on in the background, and the next
+search finds more. A process that ends before its run leaves the rest to a job.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from codebase_mcp.database.projects import Project
@@ -17,33 +17,32 @@ from codebase_mcp.index.progress import RunProgress, estimate_seconds_left
 from codebase_mcp.index.queue import JobQueue
 from codebase_mcp.telemetry.stopwatch import no_stopwatch, step
 
-# How long a question waits: answers come within ten seconds, and two are for all else that a first
-# one needs. Clients cancel calls after 30 seconds or more.
+# How long a search waits: answers come within ten seconds, and the rest of a first search takes
+# two. Clients cancel calls after 30 seconds or more.
 WAIT_S = 8.0
 
-# How often the caller is told how far the run is.
+# How often the progress is reported.
 REPORT_S = 0.5
 
 Index = Callable[[Project, Path, Callable[[RunProgress], None]], Awaitable[object]]
-"""Indexes a repository, and tells how far it is."""
+"""Indexes a repository, and reports its progress."""
 
 ReportProgress = Callable[[RunProgress], Awaitable[None]]
 
 
 @dataclass(slots=True)
 class FirstRun:
-    """A run that is going on, or has ended."""
+    """A run that is active or has ended; ``done_before`` files were done before it."""
 
     project: Project
     root: Path
-    task: asyncio.Future[object]
-    progress: RunProgress
+    task: asyncio.Future[object] = field(init=False)
+    progress: RunProgress = field(default_factory=lambda: RunProgress(0, 0, "Listing files"))
     done_before: int = 0
     listed_at: float = 0.0
     progressed_at: float = 0.0
 
     def follow(self, progress: RunProgress) -> None:
-        """Take note of progress; the first files that are done were so before the run."""
         self.progressed_at = time.monotonic()
         if self.progress.phase == "listing":
             self.listed_at, self.done_before = self.progressed_at, progress.done
@@ -51,7 +50,6 @@ class FirstRun:
 
     @property
     def percent(self) -> float:
-        """The share of the files that is done."""
         done, total = self.progress.done, self.progress.total
         return round(100 * done / total, 1) if total else 0.0
 
@@ -76,7 +74,7 @@ class FirstRuns:
     async def wait_for(
         self, project: Project, roots: Sequence[Path], report: ReportProgress | None
     ) -> tuple[FirstRun, ...]:
-        """Index repositories for up to ``WAIT_S`` seconds; the runs that are not done by then.
+        """Index repositories for up to ``WAIT_S`` seconds; returns the runs that are not done.
 
         Raises:
             CodebaseError: a run failed before anything was stored.
@@ -96,7 +94,7 @@ class FirstRuns:
         return tuple(run for run in runs if not run.task.done())
 
     async def close(self, *, hand_over: bool) -> None:
-        """Stop all runs; what they have stored is kept. With ``hand_over`` jobs go on with them."""
+        """Stop all runs; stored batches are kept. With ``hand_over`` jobs continue the runs."""
         going = [run for run in self._runs.values() if not run.task.done()]
         for run in going:
             run.task.cancel()
@@ -110,12 +108,7 @@ class FirstRuns:
         key = project.schema_name, root
         run = self._runs.get(key)
         if run is None or run.task.done():
-            latest = RunProgress(0, 0, "Listing files")
-
-            def follow(progress: RunProgress) -> None:
-                started.follow(progress)
-
+            run = self._runs[key] = FirstRun(project, root)
             with no_stopwatch():
-                task = asyncio.ensure_future(self._index(project, root, follow))
-            started = run = self._runs[key] = FirstRun(project, root, task, latest)
+                run.task = asyncio.ensure_future(self._index(project, root, run.follow))
         return run

@@ -25,8 +25,14 @@ from codebase_mcp.database.projects import Project
 from codebase_mcp.embedding.embedder import as_sent
 from codebase_mcp.embedding.models import Model, Models
 from codebase_mcp.errors import CodebaseError, DatabaseUnavailable, IndexingFailed
-from codebase_mcp.index.history import HistoryFacts, load_histories, refresh_history
-from codebase_mcp.index.history_texts import lacks_texts, make_searchable, texts_version
+from codebase_mcp.index.commit_history import (
+    HistoryFacts,
+    lacks_texts,
+    load_histories,
+    make_searchable,
+    refresh_history,
+    texts_version,
+)
 from codebase_mcp.model import WORKTREE
 from codebase_mcp.projects.identity import ANONYMOUS, Identity
 from codebase_mcp.projects.resolution import Resolver

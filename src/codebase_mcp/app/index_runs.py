@@ -1,13 +1,13 @@
 """What does an index run do beside indexing?
 
-It lets anchors follow, indexes the branches that are kept, and reads the history.
+It lets anchors follow the code, indexes the branches that are kept, and reads the history.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -30,52 +30,36 @@ if TYPE_CHECKING:
 # The modules of index runs are loaded with the first run: a search does not need them.
 
 
-@dataclass(frozen=True, slots=True)
-class WholeRun:
-    """A run, the runs of the branches that were named, and how many commits are stored."""
-
-    result: RunResult
-    branches: Mapping[str, CommitRun] = field(default_factory=dict)
-    commits: int = 0
-
-
+@dataclass(eq=False)
 class IndexRuns:
     """Runs index jobs of this process, each with the repository's history and anchors."""
 
-    def __init__(
-        self,
-        settings: Settings,
-        database: Database,
-        models: Models,
-        views: Callable[[], Views],
-    ) -> None:
-        self._settings = settings
-        self._views = views
-        self._database = database
-        self._models = models
+    settings: Settings
+    database: Database
+    models: Models
+    views: Callable[[], Views]
 
     @cached_property
     def _pool(self) -> PreparerPool:
         from codebase_mcp.index.pool import PreparerPool  # noqa: PLC0415
 
-        return PreparerPool(self._settings.workers)
+        return PreparerPool(self.settings.workers)
 
     @cached_property
     def indexer(self) -> Indexer:
         """Writes and removes indexes, without history and anchors."""
         from codebase_mcp.index.build import Indexer  # noqa: PLC0415
 
-        return Indexer(self._database, self._models, self._pool)
+        return Indexer(self.database, self.models, self._pool)
 
     @cached_property
     def commits(self) -> CommitIndexer:
         """Makes commits searchable."""
         from codebase_mcp.index.commits import CommitIndexer  # noqa: PLC0415
 
-        return CommitIndexer(self._database, self._models, self._pool)
+        return CommitIndexer(self.database, self.models, self._pool)
 
     async def close(self) -> None:
-        """Stop worker processes."""
         if "_pool" in vars(self):
             await asyncio.to_thread(self._pool.close)
 
@@ -92,8 +76,10 @@ class IndexRuns:
         branches: Sequence[str] = (),
         operation_id: UUID | None = None,
         progress: Callable[[RunProgress], None],
-    ) -> WholeRun:
+    ) -> tuple[RunResult, Mapping[str, CommitRun], int]:
         """Index a whole tree, the branches that are kept or named, and the history of all these.
+
+        Returns the run, the runs of the named branches, and the number of stored commits.
 
         Raises:
             DatabaseUnavailable, EmbeddingUnavailable: before anything was stored.
@@ -110,26 +96,25 @@ class IndexRuns:
         )
         run = await self._refresh_anchors(project, run, is_rebuilt=force)
         if run.status == "failed":
-            return WholeRun(run)
-        views = self._views()
+            return run, {}, 0
+        views = self.views()
         run = await views.follow(project, run, repository.git_branches)
         refs = await views.index(project, run.repository_id, root, branches) if branches else {}
         depth = repository.history_depth if history_depth is None else history_depth
         run, commits = await self._read_history(project, run, depth)
-        return WholeRun(await self._note_missing_vectors(project, run), refs, commits)
+        return await self._note_missing_vectors(project, run), refs, commits
 
     async def update(
         self, project: Project, root: Path, paths: Iterable[str], repository: RepositorySettings
-    ) -> WholeRun:
-        """Index some paths of a tree, and read its history.
+    ) -> tuple[RunResult, int]:
+        """Index some paths of a tree, and read its history; the run and the number of commits.
 
         Raises:
             DatabaseUnavailable, EmbeddingUnavailable: before anything was stored.
         """
         run = await self.indexer.update(project, root, paths, selection=repository.selection)
         run = await self._refresh_anchors(project, run)
-        run, commits = await self._read_history(project, run, repository.history_depth)
-        return WholeRun(run, commits=commits)
+        return await self._read_history(project, run, repository.history_depth)
 
     async def bring_up_to_date(
         self, project: Project, root: Path, paths: Iterable[str] | None
@@ -139,8 +124,8 @@ class IndexRuns:
         Raises:
             IndexingFailed: only a part was stored.
         """
-        repository = await asyncio.to_thread(repository_at, self._settings, root)
-        run = (await self.update(project, root, paths or ["."], repository)).result
+        repository = await asyncio.to_thread(repository_at, self.settings, root)
+        run, _ = await self.update(project, root, paths or ["."], repository)
         if run.status == "failed":
             raise IndexingFailed(run.errors[-1])
         return run
@@ -151,16 +136,12 @@ class IndexRuns:
         """Bring the history up to date, and count it; an error becomes a notice of the run."""
         if run.status == "failed":
             return run, 0
-        from codebase_mcp.index.history import refresh_history  # noqa: PLC0415
+        from codebase_mcp.index.commit_history import refresh_history  # noqa: PLC0415
 
         try:
-            model = await self._models.primary()
+            model = await self.models.primary()
             return run, await refresh_history(
-                self._database,
-                model,
-                project,
-                run.repository_id,
-                run.root,
+                *(self.database, model, project, run.repository_id, run.root),
                 depth=depth,
                 renew=True,
             )
@@ -168,29 +149,29 @@ class IndexRuns:
             return run.with_notice(f"The history could not be read: {error.message}"), 0
 
     async def _note_missing_vectors(self, project: Project, run: RunResult) -> RunResult:
-        """Say in a notice if the configured secondary model has no vectors of the repository."""
-        if not self._models.has_secondary:
+        """Add a notice if vectors of the configured secondary model are missing."""
+        if not self.models.has_secondary:
             return run
         from codebase_mcp.index.secondary_model import load_state, missing_notice  # noqa: PLC0415
 
         try:
-            async with self._database.transaction(project, readonly=True) as tx:
-                state = await load_state(tx, self._models.embedder.name, [run.repository_id])
+            async with self.database.transaction(project, readonly=True) as tx:
+                state = await load_state(tx, self.models.embedder.name, [run.repository_id])
         except DatabaseUnavailable:
-            return run  # it is known to the next run
+            return run  # the next run tells it
         notice = missing_notice(state)
         return run.with_notice(notice) if notice else run
 
     async def _refresh_anchors(
         self, project: Project, run: RunResult, *, is_rebuilt: bool = False
     ) -> RunResult:
-        """Let anchors follow the code, unless the run failed half way."""
+        """Let anchors follow the code, unless the run failed."""
         if run.status == "failed":
             return run
         from codebase_mcp.records.following import refresh_anchors  # noqa: PLC0415
 
         try:
-            async with self._database.transaction(project) as tx:
+            async with self.database.transaction(project) as tx:
                 await refresh_anchors(
                     tx,
                     run.repository_id,

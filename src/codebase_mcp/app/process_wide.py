@@ -1,4 +1,4 @@
-"""Settings that hold for the whole process, as libraries and git keep no state of their own."""
+"""Settings that apply to the whole process, as libraries and git read them from global state."""
 
 from __future__ import annotations
 

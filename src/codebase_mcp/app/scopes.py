@@ -15,10 +15,9 @@ from typing import Literal
 from uuid import UUID
 
 from codebase_mcp.app.first_runs import FirstRun, FirstRuns, ReportProgress
-from codebase_mcp.app.freshness import Freshness
 from codebase_mcp.database.projects import Project
 from codebase_mcp.errors import ProjectNotFound
-from codebase_mcp.index.trees import Tree
+from codebase_mcp.freshness.trees import IndexedTrees, Tree
 from codebase_mcp.projects.identity import Identity
 from codebase_mcp.projects.resolution import ProjectSource, Resolver
 from codebase_mcp.projects.standing import reason_not_to_index, repository_around
@@ -85,11 +84,11 @@ class Scopes:
     """Decides what calls mean; the only place that does."""
 
     def __init__(
-        self, settings: Settings, resolver: Resolver, freshness: Freshness, first_runs: FirstRuns
+        self, settings: Settings, resolver: Resolver, trees: IndexedTrees, first_runs: FirstRuns
     ) -> None:
         self._settings = settings
         self._resolver = resolver
-        self._freshness = freshness
+        self._trees = trees
         self._first_runs = first_runs
 
     async def resolve(
@@ -116,7 +115,7 @@ class Scopes:
             project, source = await self._resolver.resolve(project_id, identity, create=True)
         workspace = CallScope(project, source, identity.directories, "workspace")
         async with self._resolver.raise_not_found_if_dropped(project, source):
-            trees = await self._freshness.known_trees(project)
+            trees = await self._trees.recent(project)
             if isinstance(named, UUID):
                 chosen = [tree for tree in trees if tree.repository_id == named]
                 return _narrowed(workspace, chosen, trees)
@@ -135,7 +134,7 @@ class Scopes:
         reasons = {root: await self._reason_not_to_index(root, identity) for root in missing}
         if may_index and (wanted := [root for root in missing if not reasons[root]]):
             going = await self._first_runs.wait_for(project, wanted, report)
-            trees = await self._freshness.known_trees(project, reload=True)
+            trees = await self._trees.recent(project, reload=True)
             scope = replace(scope, trees=tuple(trees), first_runs=going)
         if project.project_id is not None:
             if not scope.trees and not scope.first_runs:

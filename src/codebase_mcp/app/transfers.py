@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import BinaryIO
 
@@ -20,13 +21,13 @@ from codebase_mcp.projects.resolution import Resolver
 from codebase_mcp.records.transfer import Imported, export_lines, import_lines, scan_lines
 
 
+@dataclass(frozen=True, slots=True)
 class Transfers:
     """Exports, imports, backups and upgrades of the projects of one database."""
 
-    def __init__(self, database: Database, resolver: Resolver, models: Models) -> None:
-        self._database = database
-        self._resolver = resolver
-        self._models = models
+    database: Database
+    resolver: Resolver
+    models: Models
 
     async def export_records(
         self, project_id: str | None = None, identity: Identity = ANONYMOUS
@@ -36,10 +37,10 @@ class Transfers:
         Raises:
             ProjectNotFound: no such project.
         """
-        project, source = await self._resolver.resolve(project_id, identity)
+        project, source = await self.resolver.resolve(project_id, identity)
         async with (
-            self._resolver.raise_not_found_if_dropped(project, source),
-            self._database.transaction(project, readonly=True) as tx,
+            self.resolver.raise_not_found_if_dropped(project, source),
+            self.database.transaction(project, readonly=True) as tx,
         ):
             async for line in export_lines(tx, project.project_id, datetime.now(UTC)):
                 yield line
@@ -60,24 +61,24 @@ class Transfers:
             InvalidInput: some lines are invalid; lists them by number.
         """
         scan = await asyncio.to_thread(scan_lines, file)
-        model = await self._models.configured() if scan.lines["observation"] else None
+        model = await self.models.configured() if scan.lines["observation"] else None
         try:
-            project, _ = await self._resolver.resolve(project_id, identity)
+            project, _ = await self.resolver.resolve(project_id, identity)
             is_new = False
         except ProjectNotFound:
-            project, _ = await self._resolver.resolve(project_id, identity, create=True)
+            project, _ = await self.resolver.resolve(project_id, identity, create=True)
             is_new = True
-        is_kept = False
+        is_imported = False
         try:
-            async with self._database.transaction(project) as tx:
+            async with self.database.transaction(project) as tx:
                 imported = await import_lines(tx, file, scan, model)
                 if dry_run:
                     await tx.close()
-            is_kept = not dry_run
+            is_imported = not dry_run
         finally:
-            if is_new and not is_kept:
-                await drop_project(self._database, project)
-                self._resolver.forget(project)
+            if is_new and not is_imported:
+                await drop_project(self.database, project)
+                self.resolver.forget(project)
         return imported
 
     async def backup(
@@ -89,17 +90,12 @@ class Transfers:
             ProjectNotFound: no such project.
             OSError: the file cannot be written.
         """
-        project, source = await self._resolver.resolve(project_id, identity)
-        async with self._resolver.raise_not_found_if_dropped(project, source):
-            return await write_backup(self._database, project, file)
+        project, source = await self.resolver.resolve(project_id, identity)
+        async with self.resolver.raise_not_found_if_dropped(project, source):
+            return await write_backup(self.database, project, file)
 
     async def restore(
-        self,
-        file: BinaryIO,
-        name: str,
-        project_id: str | None = None,
-        *,
-        replace: bool = False,
+        self, file: BinaryIO, name: str, project_id: str | None = None, *, replace: bool = False
     ) -> BackupFacts:
         """Restore a project from a backup, as a whole or not at all; ``name`` names it in errors.
 
@@ -108,23 +104,18 @@ class Transfers:
             Conflict: the project is not empty.
         """
         restored = await restore_backup(
-            self._database,
-            file,
-            name,
-            repository_id_in,
-            project_id=project_id,
-            replace=replace,
+            self.database, file, name, repository_id_in, project_id=project_id, replace=replace
         )
-        self._resolver.forget(restored.project)
+        self.resolver.forget(restored.project)
         return restored
 
     async def migrate(
         self, project_id: str | None = None, *, every: bool = False, check: bool = False
     ) -> list[SchemaState]:
-        """Migrate the catalogue and one project, or every one; with ``check`` only report.
+        """Migrate the catalogue and a project, or all projects; with ``check`` only report.
 
         Raises:
             ProjectNotFound: no such project.
         """
         work = check_schemas if check else upgrade
-        return await work(self._database, project_id, every=every)
+        return await work(self.database, project_id, every=every)

@@ -29,6 +29,7 @@ from codebase_mcp.errors import (
     ProjectNotFound,
     SnapshotDropped,
 )
+from codebase_mcp.freshness.trees import Tree, load_trees
 from codebase_mcp.index.refs import (
     StoredCommit,
     forget_refs,
@@ -37,7 +38,6 @@ from codebase_mcp.index.refs import (
     load_refs,
     remember_ref,
 )
-from codebase_mcp.index.trees import Tree, load_trees
 from codebase_mcp.model import WORKTREE
 from codebase_mcp.search.changes import Range
 from codebase_mcp.search.search import Answer, Request
@@ -47,7 +47,7 @@ from codebase_mcp.source.selection import Selection
 from codebase_mcp.telemetry.stopwatch import no_stopwatch, step
 
 if TYPE_CHECKING:
-    from codebase_mcp.app.freshness import IndexFreshness
+    from codebase_mcp.freshness.verified_search import IndexFreshness
     from codebase_mcp.index.build import RunResult
     from codebase_mcp.index.commits import CommitIndexer, CommitRun
 

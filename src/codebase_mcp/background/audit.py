@@ -1,8 +1,8 @@
 """Who called what, when, and how did it end?
 
 Entries hold no arguments and no content. Calls do not wait for them: they are collected in memory
-and written in batches, one transaction a second at most. If the database is away for so long that
-the memory for them is full, further ones are dropped, counted, and said in the log.
+and written in batches, at most one transaction a second. If the database is unavailable until the
+memory for them is full, further entries are dropped and counted, and the log says how many.
 """
 
 from __future__ import annotations
@@ -10,12 +10,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import astuple, dataclass, field, fields
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, LiteralString
 
+from codebase_mcp.background.lifespan import running
 from codebase_mcp.errors import CodebaseError
 from codebase_mcp.projects.identity import Identity
 from codebase_mcp.telemetry import metrics
@@ -35,7 +36,7 @@ _DELETE_EVERY_S = 3600.0
 
 @dataclass(frozen=True, slots=True)
 class AuditEntry:
-    """One call; ``outcome`` is ok, cancelled, or the code of an error."""
+    """A call; ``outcome`` is ok, cancelled, or the code of an error."""
 
     at: datetime
     owner: str | None
@@ -50,7 +51,7 @@ class AuditEntry:
 
 @dataclass(slots=True)
 class AuditedCall:
-    """A call that has not ended; what is learnt of it on the way is added."""
+    """A call that has not ended; ``operation`` and ``projects`` are added while it runs."""
 
     tool: str
     identity: Identity
@@ -60,27 +61,27 @@ class AuditedCall:
     at: datetime = field(default_factory=lambda: datetime.now(UTC))
 
     def end(self, outcome: str, seconds: float) -> None:
-        """Enter the call, if there is a log."""
-        if self.log is None:
-            return
-        caller = self.identity
-        self.log.add(
-            AuditEntry(
-                self.at,
-                caller.owner,
-                caller.key_id,
-                caller.peer,
-                self.tool,
-                self.operation,
-                self.projects[0] if self.projects else None,
-                outcome,
-                seconds * 1000,
+        """Add the call to the log, if there is a log."""
+        if self.log is not None:
+            caller = self.identity
+            project = next(iter(self.projects), None)
+            self.log.add(
+                AuditEntry(
+                    self.at,
+                    caller.owner,
+                    caller.key_id,
+                    caller.peer,
+                    self.tool,
+                    self.operation,
+                    project,
+                    outcome,
+                    seconds * 1000,
+                )
             )
-        )
 
 
 class AuditLog:
-    """Collects entries and writes them to the catalogue; they are kept for some days."""
+    """Collects entries and writes them to the catalogue, where they stay for ``keep_days``."""
 
     def __init__(self, keep_days: int, *, max_waiting: int = MAX_WAITING) -> None:
         self._keep_days = keep_days
@@ -101,13 +102,11 @@ class AuditLog:
 
     @asynccontextmanager
     async def writing(self, open_app: Callable[[], Awaitable[App]]) -> AsyncIterator[None]:
-        """Write entries while the block runs, and the last ones at its end."""
-        task = asyncio.create_task(self._run(open_app))
+        """Write entries while the block runs, and the rest at its end."""
         try:
-            yield
+            async with running(self._run(open_app), "The audit log"):
+                yield
         finally:
-            task.cancel()
-            await asyncio.wait([task])
             if self._waiting:
                 with suppress(TimeoutError):
                     async with asyncio.timeout(_LAST_WRITE_S):
@@ -123,7 +122,7 @@ class AuditLog:
                 await asyncio.sleep(_PAUSE_AFTER_FAILURE_S)
 
     async def _try_to_write(self, open_app: Callable[[], Awaitable[App]]) -> bool:
-        """Write what waits; if the database is away, it goes on waiting."""
+        """Write the waiting entries; if that fails they stay."""
         batch = self._waiting
         self._waiting = []
         self._has_entries.clear()
@@ -142,13 +141,11 @@ class AuditLog:
         return True
 
     async def _write(self, database: Database, batch: Sequence[AuditEntry]) -> None:
-        from codebase_mcp.database.queries import load_queries  # noqa: PLC0415 - not for the start
-
-        queries = load_queries("codebase_mcp.background", "audit.sql")
-        names = [one.name for one in fields(AuditEntry)]
-        columns = zip(names, zip(*map(astuple, batch), strict=True), strict=True)
+        queries = _queries()
+        columns = map(list, zip(*map(astuple, batch), strict=True))
+        rows = dict(zip((column.name for column in fields(AuditEntry)), columns, strict=True))
         async with database.catalogue() as tx:
-            await tx.execute(queries["add"], **{name: list(values) for name, values in columns})
+            await tx.execute(queries["add"], **rows)
             if time.monotonic() - self._deleted_at >= _DELETE_EVERY_S:
                 await tx.execute(queries["delete_old"], days=self._keep_days)
                 self._deleted_at = time.monotonic()
@@ -157,16 +154,19 @@ class AuditLog:
 async def load_entries(
     database: Database, *, since: datetime, owner: str | None, project_id: str | None, limit: int
 ) -> list[AuditEntry]:
-    """The newest entries since a time, the oldest of them first; of one owner or project, or all.
+    """The newest ``limit`` entries since a time, from old to new; of an owner or project, or all.
 
     Raises:
-        DatabaseUnavailable: the database is away.
+        DatabaseUnavailable: the database is unavailable.
     """
-    from codebase_mcp.database.queries import load_queries  # noqa: PLC0415 - not for the start
-
-    queries = load_queries("codebase_mcp.background", "audit.sql")
     async with database.catalogue(readonly=True) as tx:
         rows = await tx.fetch_all(
-            queries["entries"], since=since, owner=owner, project_id=project_id, limit=limit
+            _queries()["entries"], since=since, owner=owner, project_id=project_id, limit=limit
         )
     return [AuditEntry(*row) for row in rows]
+
+
+def _queries() -> Mapping[str, LiteralString]:
+    from codebase_mcp.database.queries import load_queries  # noqa: PLC0415 - not for the start
+
+    return load_queries("codebase_mcp.background", "audit.sql")

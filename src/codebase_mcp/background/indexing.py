@@ -1,4 +1,4 @@
-"""How do tools and commands use background indexing? They start it, query it and clear an index."""
+"""How do tools and commands start background indexing, query it and clear an index?"""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from codebase_mcp.background.progress import (
 from codebase_mcp.database.naming import DEFAULT_ID
 from codebase_mcp.database.projects import Project
 from codebase_mcp.errors import NotFound
-from codebase_mcp.index.holdings import count_holdings, repositories_of
+from codebase_mcp.index.inventory import count_items, load_repositories
 from codebase_mcp.index.queue import IndexJob
 from codebase_mcp.index.runs import RunState, load_runs
 from codebase_mcp.index.secondary_model import SecondaryModelState, load_state
@@ -40,7 +40,7 @@ _BEGIN_TIMEOUT_S = 10.0
 class Started:
     """A job as it is now, and its run if that has begun.
 
-    ``has_worker`` is False if no worker is there to run it.
+    ``has_worker`` is False if no worker can run it.
     """
 
     job: IndexJob
@@ -58,7 +58,6 @@ class IndexingState:
     """
 
     project: Project
-    project_source: ProjectSource
     progress: IndexingProgress
     repositories: list[RepositoryProgress]
     secondary_model: SecondaryModelState | None = None
@@ -117,10 +116,10 @@ async def _wait_for(
     """The state of a job when it has ended, ``until`` is true, or the time is up."""
     deadline = time.monotonic() + wait_s
     while True:
-        found = await app.jobs.jobs(job_id=started.job.id)
-        job = found[0] if found else replace(started.job, status="cancelled")  # it was removed
-        async with app.enter(_name(started.project), identity) as here:
-            runs = await load_runs(here.tx, job.repository_id)
+        jobs = await app.jobs.jobs(job_id=started.job.id)
+        job = jobs[0] if jobs else replace(started.job, status="cancelled")  # it was removed
+        async with app.enter(_name(started.project), identity) as entered:
+            runs = await load_runs(entered.tx, job.repository_id)
         run = next((run for run in runs if run.operation_id == job.operation_id), None)
         has_worker = started.has_worker or job.status != "waiting"
         started = replace(started, job=job, run=run, has_worker=has_worker)
@@ -140,31 +139,40 @@ async def indexing_state(
     repository_id: UUID | None = None,
     identity: Identity = ANONYMOUS,
 ) -> IndexingState:
-    """The progress of a project, or of one of its repositories.
+    """The progress of a project, or of a repository in it.
 
     Raises:
         ProjectNotFound: no such project.
         NotFound: no such repository in it.
     """
-    async with app.enter(project_id, identity) as here:
+    async with app.enter(project_id, identity) as entered:
         # Jobs before runs, so that a run that begins in between is not counted twice.
-        jobs = await app.jobs.jobs(here.project.schema_name)
-        runs = await load_runs(here.tx)
-        known = await repositories_of(here.tx)
+        jobs = await app.jobs.jobs(entered.project.schema_name)
+        runs = await load_runs(entered.tx)
+        begun = await load_repositories(entered.tx)
         secondary = await load_state(
-            here.tx,
+            entered.tx,
             app.models.embedder.name if app.models.has_secondary else None,
             None if repository_id is None else [repository_id],
         )
-    found = by_repository(known, runs, jobs)
+    repositories = by_repository([(r.id, r.root) for r in begun], runs, jobs)
     if repository_id is not None:
-        found = [one for one in found if one.repository_id == repository_id]
-        if not found:
-            raise _no_such_repository(repository_id)
-    shown = {one.repository_id for one in found}
+        repositories = [r for r in repositories if r.repository_id == repository_id]
+        if not repositories:
+            raise NotFound(
+                f"Repository not found: {repository_id}",
+                hint="Leave repository_id out to see all repositories of the collection.",
+                details={"repository_id": str(repository_id)},
+            )
+    shown = {repository.repository_id for repository in repositories}
     is_pending = any(job.is_pending and job.repository_id in shown for job in jobs)
-    has_worker = not is_pending or await app.jobs.has_worker()
-    return IndexingState(here.project, here.source, combined(found), found, secondary, has_worker)
+    return IndexingState(
+        entered.project,
+        combined(repositories),
+        repositories,
+        secondary,
+        has_worker=not is_pending or await app.jobs.has_worker(),
+    )
 
 
 async def clear_index(
@@ -173,7 +181,7 @@ async def clear_index(
     repository_id: UUID | None = None,
     identity: Identity = ANONYMOUS,
 ) -> tuple[Project, int]:
-    """Remove the index of a project, or of one repository; returns the number of items removed.
+    """Remove the index of a project or of a repository in it; returns the number of items removed.
 
     Running jobs are cancelled first. Records stay.
 
@@ -182,26 +190,17 @@ async def clear_index(
         NotFound: no such repository in it.
     """
     await app.database.make_room()
-    state = await indexing_state(app, project_id, repository_id, identity)
-    project = state.project
+    project = (await indexing_state(app, project_id, repository_id, identity)).project
     await app.jobs.stop(project.schema_name, repository_id)
-    async with app.enter(_name(project), identity, readonly=True) as here:
-        indexed = [number for number, _ in await repositories_of(here.tx)]
-        wanted = [one for one in indexed if repository_id in (None, one)]
-        items = await count_holdings(here.tx, wanted)
-    for one in wanted:
-        await app.remove(str(one), _name(project), identity)
+    async with app.enter(_name(project), identity, readonly=True) as entered:
+        begun = [repository.id for repository in await load_repositories(entered.tx)]
+        removed = [number for number in begun if repository_id in (None, number)]
+        items = await count_items(entered.tx, removed)
+    for number in removed:
+        await app.remove(str(number), _name(project), identity)
     return project, items
 
 
 def _name(project: Project) -> str:
     """The id under which any caller finds the project."""
     return project.project_id or DEFAULT_ID
-
-
-def _no_such_repository(repository_id: UUID) -> NotFound:
-    return NotFound(
-        f"Repository not found: {repository_id}",
-        hint="Leave repository_id out to see all repositories of the collection.",
-        details={"repository_id": str(repository_id)},
-    )

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from codebase_mcp.errors import CodebaseError, InvalidInput, PermissionDenied, ProjectNotFound
 from codebase_mcp.settings.loading import Settings
@@ -20,30 +20,81 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
+# How long a worker that stops may take to return its job to the queue.
+_END_S = 6.0
+
 
 def background_lifespan(
     settings: Settings, process: int = 0
 ) -> Callable[[App], AbstractAsyncContextManager[None]]:
-    """The background work of one process; ``process`` numbers those that share an address."""
+    """The background work of a process; ``process`` is its number among those of an address."""
 
     @asynccontextmanager
     async def lifespan(app: App) -> AsyncIterator[None]:
-        from codebase_mcp.background.worker import working  # noqa: PLC0415 - not for the handshake
-
         async with AsyncExitStack() as stack:
             slots = job_slots(settings.jobs, process, settings.http_workers)
-            await stack.enter_async_context(working(app, slots))
             if slots:
-                from codebase_mcp.background.backfill import backfilling  # noqa: PLC0415
-
+                await stack.enter_async_context(working(app, slots))
                 await stack.enter_async_context(backfilling(app))
             if settings.watch:
-                from codebase_mcp.background.watcher import watching  # noqa: PLC0415
-
                 await stack.enter_async_context(watching(app))
             yield
 
     return lifespan
+
+
+@asynccontextmanager
+async def running(
+    work: Coroutine[Any, Any, None], name: str, end_s: float | None = None
+) -> AsyncIterator[None]:
+    """Run ``work`` during the block; then cancel it and wait for its end, at most ``end_s``."""
+    task = asyncio.create_task(work)
+    task.add_done_callback(lambda task: _report(task, name))
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.wait([task], timeout=end_s)
+
+
+@asynccontextmanager
+async def working(app: App, slots: int) -> AsyncIterator[None]:
+    """Run up to ``slots`` jobs at once; at the end running jobs go back to the queue."""
+    from codebase_mcp.background.worker import Worker  # noqa: PLC0415 - not for the handshake
+
+    worker = Worker(app, slots)
+    app.jobs.workers_here += slots
+    async with running(worker.run(), "The job worker", _END_S):
+        try:
+            yield
+        finally:
+            app.jobs.workers_here -= slots
+            worker.stop_waiting()
+
+
+@asynccontextmanager
+async def backfilling(app: App) -> AsyncIterator[None]:
+    """Backfill the vectors of the secondary model, if there is one."""
+    if not app.models.has_secondary:
+        yield
+        return
+    from codebase_mcp.background.backfill import Backfill  # noqa: PLC0415 - not for the handshake
+
+    backfill = Backfill(app.database, app.models)
+    async with running(backfill.run_forever(), "The backfill of the secondary model"):
+        yield
+
+
+@asynccontextmanager
+async def watching(app: App) -> AsyncIterator[None]:
+    """Watch every repository on this machine."""
+    # Not for the handshake.
+    from codebase_mcp.database.projects import list_projects  # noqa: PLC0415
+    from codebase_mcp.freshness.watcher import Watcher  # noqa: PLC0415
+
+    watcher = Watcher(app.database, app.trees, lambda: list_projects(app.database))
+    async with running(watcher.run(), "The watcher"):
+        yield
 
 
 @asynccontextmanager
@@ -65,11 +116,10 @@ async def warm_start(
         if "code" in settings.toolsets and not over_http:
             await asyncio.to_thread(prepare_to_index, settings)
         try:
-            if not (has_jobs or settings.watch or await asyncio.to_thread(has_database, settings)):
-                return
-            app = await open_app()
-            if not over_http:
-                await warm_up_search(app)
+            if has_jobs or settings.watch or await asyncio.to_thread(has_database, settings):
+                app = await open_app()
+                if not over_http:
+                    await warm_up_search(app)
         except CodebaseError as error:  # the next call tries again and gets the error
             _log.warning("Background work has not started: %s", error.message)
 
@@ -78,17 +128,15 @@ async def warm_start(
         and settings.jobs > 0
         and ("index" in settings.toolsets or _has_secondary_model(settings))
     )
-    task = asyncio.create_task(open_soon()) if settings.watch or has_jobs or not over_http else None
-    try:
+    if settings.watch or has_jobs or not over_http:
+        async with running(open_soon(), "The start of background work"):
+            yield
+    else:
         yield
-    finally:
-        if task is not None:
-            task.cancel()
-            await asyncio.wait([task])
 
 
 def has_database(settings: Settings) -> bool:
-    """Whether a database for searches exists; a warm start must not create one."""
+    """Whether a database for searches exists; a warm start must not create it."""
     if "code" not in settings.toolsets:
         return False
     from codebase_mcp.database.placement import has_cluster  # noqa: PLC0415 - not for the handshake
@@ -97,7 +145,7 @@ def has_database(settings: Settings) -> bool:
 
 
 def prepare_to_index(settings: Settings) -> None:
-    """Start at once what the first index run on a machine would wait for longest."""
+    """Start the slowest preparations of the first index run on a machine."""
     # Not for the handshake, nor before a database is started.
     from codebase_mcp.app.process_wide import apply_to_process  # noqa: PLC0415
     from codebase_mcp.secrets.detect import load_rules_early  # noqa: PLC0415
@@ -107,7 +155,7 @@ def prepare_to_index(settings: Settings) -> None:
 
 
 async def warm_up_search(app: App) -> None:
-    """Run one search, so that the client's first one finds open connections and cached tables."""
+    """Run a search, so that the client's first search finds open connections and cached tables."""
     # Not for the handshake.
     from codebase_mcp.projects.identity import Identity  # noqa: PLC0415
     from codebase_mcp.search.memory_indexes import return_freed_memory  # noqa: PLC0415
@@ -120,12 +168,17 @@ async def warm_up_search(app: App) -> None:
     await asyncio.to_thread(return_freed_memory)
 
 
+def job_slots(jobs: int, process: int, processes: int) -> int:
+    """How many of a server's concurrent jobs this process runs."""
+    return jobs // processes + (process < jobs % processes)
+
+
 def _has_secondary_model(settings: Settings) -> bool:
     from codebase_mcp.settings.choices import provider_of  # noqa: PLC0415 - not for the handshake
 
     return provider_of(settings) != "static"
 
 
-def job_slots(jobs: int, process: int, processes: int) -> int:
-    """How many of a server's concurrent jobs one of its processes runs."""
-    return jobs // processes + (process < jobs % processes)
+def _report(task: asyncio.Task[None], name: str) -> None:
+    if not task.cancelled() and (error := task.exception()):
+        _log.error("%s ended with an unexpected error", name, exc_info=error)

@@ -17,14 +17,13 @@ from codebase_mcp.index.runs import RunState
 
 EndStatus = Literal["success", "partial", "failed", "cancelled", "interrupted"]
 
-
-# Of several repositories the one that has most to do says what all are doing.
-_IN_ORDER: tuple[Phase, ...] = ("waiting", "listing", "indexing", "finishing")
+# From the phase with most left to do.
+_PHASES: tuple[Phase, ...] = ("waiting", "listing", "indexing", "finishing")
 
 
 @dataclass(frozen=True, slots=True)
 class LastRun:
-    """How a run ended; an ``interrupted`` one was killed, so the time of its end is unknown."""
+    """How a run ended; an ``interrupted`` run was killed, so the time of its end is unknown."""
 
     operation_id: UUID
     status: EndStatus
@@ -54,7 +53,7 @@ class IndexingProgress:
 
 @dataclass(frozen=True, slots=True)
 class RepositoryProgress:
-    """The progress of one repository."""
+    """A repository and its progress."""
 
     repository_id: UUID
     root: str
@@ -62,8 +61,8 @@ class RepositoryProgress:
 
 
 @dataclass(slots=True)
-class _Facts:
-    """The newest run and the jobs of one repository."""
+class _Activity:
+    """The newest run and the jobs of a repository."""
 
     root: str
     run: RunState | None = None
@@ -72,35 +71,40 @@ class _Facts:
 
 
 def by_repository(
-    repositories: Iterable[tuple[UUID, str]],
-    runs: Iterable[RunState],
-    jobs: Iterable[IndexJob],
+    repositories: Iterable[tuple[UUID, str]], runs: Iterable[RunState], jobs: Iterable[IndexJob]
 ) -> list[RepositoryProgress]:
     """The progress of each repository that is indexed, being indexed or queued; sorted by root.
 
     ``jobs`` are sorted from oldest to newest.
     """
-    known = {of: _Facts(root) for of, root in repositories}
+    activities = {repository_id: _Activity(root) for repository_id, root in repositories}
     for run in runs:
-        known.setdefault(run.repository_id, _Facts(run.root)).run = run
+        activities.setdefault(run.repository_id, _Activity(run.root)).run = run
     for job in jobs:
-        facts = known.setdefault(job.repository_id, _Facts(job.root))
+        activity = activities.setdefault(job.repository_id, _Activity(job.root))
         if job.is_pending:
-            facts.pending.append(job)
+            activity.pending.append(job)
         else:
-            facts.ended = job
-    found = [RepositoryProgress(of, facts.root, _progress_of(facts)) for of, facts in known.items()]
-    return sorted(found, key=lambda one: one.root)
+            activity.ended = job
+    return sorted(
+        (
+            RepositoryProgress(repository_id, activity.root, _progress_of(activity))
+            for repository_id, activity in activities.items()
+        ),
+        key=lambda repository: repository.root,
+    )
 
 
-def combined(found: Sequence[RepositoryProgress]) -> IndexingProgress:
-    """The total of the repositories being indexed, or else of all, with the run that ended last."""
-    going = [one.progress for one in found if one.progress.is_indexing]
-    counted = going or [one.progress for one in found]
+def combined(repositories: Sequence[RepositoryProgress]) -> IndexingProgress:
+    """The total of the repositories being indexed, or else of all, with the run that ended last.
+
+    The phase is that of the repository that has most left to do.
+    """
+    progress = [repository.progress for repository in repositories]
+    going = [p for p in progress if p.is_indexing]
+    counted = going or progress
     done, total = sum(p.files_done for p in counted), sum(p.files_total for p in counted)
     left = [p.seconds_left for p in going]
-    phases = {p.phase for p in going}
-    ends = [p.last_run for p in (one.progress for one in found) if p.last_run is not None]
     return IndexingProgress(
         is_indexing=bool(going),
         queued=any(p.queued for p in going),
@@ -109,17 +113,17 @@ def combined(found: Sequence[RepositoryProgress]) -> IndexingProgress:
         files_total=total,
         current_file=next((p.current_file for p in going if p.current_file), None),
         seconds_left=None if None in left else sum(s for s in left if s is not None),
-        phase=next((one for one in _IN_ORDER if one in phases), "idle"),
-        last_run=max(ends, key=_when, default=None),
+        phase=min((p.phase for p in going), key=_PHASES.index, default="idle"),
+        last_run=_latest([p.last_run for p in progress if p.last_run is not None]),
     )
 
 
-def _progress_of(facts: _Facts) -> IndexingProgress:
-    run, pending = facts.run, facts.pending
+def _progress_of(activity: _Activity) -> IndexingProgress:
+    run, pending = activity.run, activity.pending
     is_running = run is not None and run.is_running
     counted = run
-    if pending and not is_running and run is not None:
-        # A job that goes on where another process left off; any other begins anew.
+    if run is not None and pending and not is_running:
+        # The job may continue the run of another process; else it begins anew.
         is_same = any(job.operation_id == run.operation_id for job in pending)
         counted = run if is_same else None
     done = counted.files_done if counted else 0
@@ -134,7 +138,7 @@ def _progress_of(facts: _Facts) -> IndexingProgress:
         current_file=run.current_file if run is not None and is_running else None,
         seconds_left=_seconds_left(phase, run),
         phase=phase,
-        last_run=_last_run(facts),
+        last_run=_last_run(activity),
     )
 
 
@@ -143,7 +147,7 @@ def _percent(done: int, total: int) -> float:
 
 
 def _phase(run: RunState | None, pending: Sequence[IndexJob]) -> Phase:
-    """What is being done, by the run that counts; a job goes on after that has stored all files."""
+    """The phase of a run and its jobs; a job goes on after its run has stored all files."""
     if run is not None and run.is_running:
         return phase_of(run.files_done, run.files_total)
     if any(job.status == "waiting" for job in pending):
@@ -164,21 +168,13 @@ def _seconds_left(phase: Phase, run: RunState | None) -> int | None:
     return estimate_seconds_left(run.files_total - run.files_done, run.files_indexed, seconds)
 
 
-def _last_run(facts: _Facts) -> LastRun | None:
-    """What ended last: the run, or a job that ended before its run began."""
+def _last_run(activity: _Activity) -> LastRun | None:
+    """The run, or a job that ended before its run began, whichever ended last."""
     ends = []
-    run, job = facts.run, facts.ended
+    run, job = activity.run, activity.ended
     if run is not None and run.status != "running":
-        ends.append(
-            LastRun(
-                run.operation_id,
-                run.status,
-                run.ended_at,
-                run.files_indexed,
-                run.chunks_created,
-                run.errors,
-            )
-        )
+        counts = run.files_indexed, run.chunks_created, run.errors
+        ends.append(LastRun(run.operation_id, run.status, run.ended_at, *counts))
     if (
         job is not None
         and job.status in ("failed", "cancelled")
@@ -187,8 +183,8 @@ def _last_run(facts: _Facts) -> LastRun | None:
         errors = (str(job.error["message"]),) if job.error else ()
         status: EndStatus = "failed" if job.status == "failed" else "cancelled"
         ends.append(LastRun(job.operation_id, status, job.ended_at, errors=errors))
-    return max(ends, key=_when, default=None)
+    return _latest(ends)
 
 
-def _when(end: LastRun) -> float:
-    return end.ended_at.timestamp() if end.ended_at else 0.0
+def _latest(ends: Sequence[LastRun]) -> LastRun | None:
+    return max(ends, key=lambda end: end.ended_at.timestamp() if end.ended_at else 0, default=None)

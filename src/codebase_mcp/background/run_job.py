@@ -1,7 +1,7 @@
-"""How is one job run, and what happens to it if the run does not succeed?
+"""How is a job run, and how does it end if the run fails?
 
-If something that the run needs is unavailable, the job is retried a few times. A worker that is
-stopped returns its job to the queue. Any other error ends the job and is stored with it.
+If the database is unavailable or a run ends half way, the job is retried a few times. A worker that
+is stopped returns its job to the queue. Other errors end the job and are stored with it.
 """
 
 from __future__ import annotations
@@ -21,12 +21,7 @@ from procrastinate.retry import BaseRetryStrategy, RetryDecision
 from codebase_mcp.app.app import App
 from codebase_mcp.database.jobs import JobsConnector, OwnJobs
 from codebase_mcp.database.naming import DEFAULT_ID
-from codebase_mcp.errors import (
-    CodebaseError,
-    DatabaseUnavailable,
-    IndexingFailed,
-    InternalError,
-)
+from codebase_mcp.errors import CodebaseError, DatabaseUnavailable, IndexingFailed, InternalError
 from codebase_mcp.index.queue import QUEUE, TASK
 from codebase_mcp.index.runs import mark_cancelled
 from codebase_mcp.projects.identity import ANONYMOUS, Access, Identity
@@ -43,7 +38,7 @@ class _RunInterrupted(IndexingFailed):
 
 
 class _RetryWhileUnavailable(BaseRetryStrategy):
-    """Retries a job with a growing delay while something that it needs is unavailable."""
+    """Retries a job with a growing delay if the database is unavailable or a run ends half way."""
 
     def get_retry_decision(self, *, exception: BaseException, job: Job) -> RetryDecision | None:
         if isinstance(exception, asyncio.CancelledError):  # the worker stops
@@ -63,7 +58,6 @@ class JobRunner:
 
     @classmethod
     def of(cls, app: App) -> JobRunner:
-        """A runner for one process."""
         # The library logs every job in full; we log what users need.
         logging.getLogger("procrastinate").setLevel(logging.CRITICAL)
         connector = JobsConnector(app.database)
@@ -95,8 +89,8 @@ async def _run_job(app: App, context: JobContext, arguments: dict[str, Any]) -> 
     except asyncio.CancelledError:
         if context.abort_reason() is AbortReason.USER_REQUEST:
             _log.info("Job %d was cancelled: index %s", job_id, root)
-            async with app.enter(arguments["project_id"] or DEFAULT_ID) as here:
-                await mark_cancelled(here.tx, UUID(arguments["operation_id"]))
+            async with app.enter(arguments["project_id"] or DEFAULT_ID) as entered:
+                await mark_cancelled(entered.tx, UUID(arguments["operation_id"]))
             raise JobAborted from None
         _log.info("Job %d returned to the queue: index %s", job_id, root)
         raise
@@ -105,7 +99,13 @@ async def _run_job(app: App, context: JobContext, arguments: dict[str, Any]) -> 
         await app.jobs.note_error(job_id, error)
         raise
     except Exception as error:
-        unexpected = _unexpected(error)
+        error_id = str(uuid4())
+        _log.error("unexpected error %s", error_id, exc_info=error)
+        unexpected = InternalError(
+            "Indexing failed with an unexpected error",
+            hint="Find the error_id in the log of the worker and report it.",
+            details={"error_id": error_id},
+        )
         await app.jobs.note_error(job_id, unexpected)
         raise unexpected from error
     _log.info("Job %d is done: index %s", job_id, root)
@@ -129,19 +129,9 @@ async def _index(app: App, arguments: dict[str, Any]) -> None:
 
 
 def _caller_of(arguments: dict[str, Any]) -> Identity:
-    """For whom the path of a job is checked again: who may not read all that the server can."""
+    """The caller for whom the path of a job is checked again; anonymous if none is needed."""
     if not arguments.get("in_roots"):
         return ANONYMOUS
     roots = arguments.get("roots")
-    own = None if roots is None else tuple(roots)
-    return Identity(access=Access(reads_as_server=False, roots=own))
-
-
-def _unexpected(error: Exception) -> InternalError:
-    error_id = str(uuid4())
-    _log.error("unexpected error %s", error_id, exc_info=error)
-    return InternalError(
-        "Indexing failed with an unexpected error",
-        hint="Find the error_id in the log of the worker and report it.",
-        details={"error_id": error_id},
-    )
+    access = Access(reads_as_server=False, roots=None if roots is None else tuple(roots))
+    return Identity(access=access)

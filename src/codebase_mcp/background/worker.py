@@ -1,8 +1,8 @@
-"""Who runs the jobs? A worker, in a server or in a process of its own.
+"""How do workers run jobs? A worker runs in a server or in a process of its own.
 
 An idle worker waits for notifications and polls the queue once a minute. While there are jobs it
-checks every three seconds whether one has lost its worker. The job library's worker runs a job: it
-sends a heartbeat every five seconds and checks every second whether the job was cancelled.
+checks every three seconds whether a job has lost its worker. The job library's worker runs a job:
+it sends a heartbeat every five seconds and checks every second whether the job was cancelled.
 """
 
 from __future__ import annotations
@@ -10,8 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from codebase_mcp.app.app import App
@@ -33,9 +32,6 @@ _ABORT_POLL_S = 1.0
 _KEEP_HOURS = 72
 _DELETE_EVERY_S = 3600.0
 
-# How long a worker that stops may take to return its job to the queue.
-_END_S = 6.0
-
 
 class Worker:
     """Runs up to ``slots`` jobs at once."""
@@ -56,7 +52,7 @@ class Worker:
             async with self._listener.listening(), asyncio.TaskGroup() as group:
                 for _ in range(self._slots):
                     group.create_task(self._slot(once=once))
-            # A command that has just queued a job relies on this worker, which it saw running.
+            # A command that queued a job just now relies on this worker, which was still running.
             has_waiting = (await self._app.jobs.maintain()).waiting > 0
 
     def stop_waiting(self) -> None:
@@ -83,7 +79,9 @@ class Worker:
             is_away = False
             if once and not state.waiting and not state.running:
                 return
-            await _wait_for(event, self._pause(state))
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._pause(state)):
+                    await event.wait()
 
     def _pause(self, state: QueueState) -> float:
         """How long to wait if no notification comes."""
@@ -92,7 +90,7 @@ class Worker:
         return _IDLE_S if self._listener.is_connected else _IDLE_WITHOUT_NOTIFY_S
 
     async def _run_jobs(self) -> None:
-        """Run jobs until none is ready; on cancellation return the running one to the queue."""
+        """Run jobs until none is ready; on cancellation the running job returns to the queue."""
         if self._runner is None:
             self._runner = await asyncio.to_thread(_open_runner, self._app)
         await self._runner.library.run_worker_async(
@@ -108,46 +106,12 @@ class Worker:
         )
 
     async def _delete_old(self) -> None:
-        """Delete jobs that ended long ago."""
         if self._runner is None or time.monotonic() - self._deleted_at < _DELETE_EVERY_S:
             return
         self._deleted_at = time.monotonic()
         await self._runner.library.job_manager.delete_old_jobs(
             _KEEP_HOURS, QUEUE, include_failed=True, include_cancelled=True, include_aborted=True
         )
-
-
-@asynccontextmanager
-async def working(app: App, slots: int) -> AsyncIterator[None]:
-    """Run jobs while the block runs; at its end a running job goes back to the queue."""
-    if not slots:
-        yield
-        return
-    worker = Worker(app, slots)
-    app.jobs.workers_here += slots
-    task = asyncio.create_task(worker.run())
-    task.add_done_callback(_report)
-    try:
-        yield
-    finally:
-        app.jobs.workers_here -= slots
-        worker.stop_waiting()
-        task.cancel()
-        await asyncio.wait([task], timeout=_END_S)
-
-
-def _report(task: asyncio.Task[None]) -> None:
-    if not task.cancelled() and (error := task.exception()):
-        _log.error("The job worker ended with an unexpected error", exc_info=error)
-
-
-async def _wait_for(event: asyncio.Event, pause_s: float) -> None:
-    """Wait for the event, but no longer than the pause."""
-    try:
-        async with asyncio.timeout(pause_s):
-            await event.wait()
-    except TimeoutError:
-        return
 
 
 def _open_runner(app: App) -> JobRunner:

@@ -166,7 +166,7 @@ async def _evaluated(
 
 async def _indexed(app: App, corpus: Corpus, report: IndexReport) -> Corpus:
     """The files as the index holds them, for grep to look through."""
-    paths = await app.freshness.stored_paths(report.project, report.run.repository_id)
+    paths = await app.trees.stored_paths(report.project, report.run.repository_id)
     now = await asyncio.to_thread(Corpus.of, corpus.root, report.repository.selection)
     return now.only(paths)
 

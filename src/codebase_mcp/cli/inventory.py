@@ -20,9 +20,9 @@ from codebase_mcp.cli.output import print_json
 from codebase_mcp.cli.searching import CHECK_MS, NOTES
 from codebase_mcp.cli.showing import counted, encoding_counts
 from codebase_mcp.cli.terminal import Terminal
+from codebase_mcp.freshness.trees import TreeState
 from codebase_mcp.index.inventory import RepositoryFacts
 from codebase_mcp.index.queue import NO_WORKER
-from codebase_mcp.index.trees import TreeState
 from codebase_mcp.projects.health import model_notices
 from codebase_mcp.settings.loading import Settings
 from codebase_mcp.tools.rules import check_project_id

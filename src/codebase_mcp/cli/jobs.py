@@ -11,7 +11,7 @@ from typing import Any
 from rich.table import Column, Table
 
 from codebase_mcp.app.app import App
-from codebase_mcp.background.backfill import backfilling
+from codebase_mcp.background.lifespan import backfilling
 from codebase_mcp.background.worker import Worker
 from codebase_mcp.cli.calling import identity_here
 from codebase_mcp.cli.numbers import number_of

@@ -13,6 +13,7 @@ from uuid import UUID
 from rich.table import Column, Table
 
 from codebase_mcp.app.app import App
+from codebase_mcp.background.backfill import Backfill
 from codebase_mcp.cli.calling import identity_here
 from codebase_mcp.cli.output import print_json
 from codebase_mcp.cli.terminal import Terminal
@@ -145,7 +146,7 @@ async def _grown(
         done += added
         report(RunProgress(done, max(done, total), name))
 
-    await app.backfill.run(project, named, progress=tell)
+    await Backfill(app.database, app.models).run(project, named, progress=tell)
     await locks.release(project, backfill_lock())
     state = await secondary_state(app, project, named)
     assert state is not None

@@ -10,8 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from codebase_mcp.app.app import App
-from codebase_mcp.background.tree_watch import IndexUpdate
-from codebase_mcp.background.watcher import Watcher
 from codebase_mcp.cli.calling import identity_here
 from codebase_mcp.cli.indexing import progress_bar
 from codebase_mcp.cli.output import print_json
@@ -19,6 +17,8 @@ from codebase_mcp.cli.terminal import Terminal
 from codebase_mcp.database.naming import DEFAULT_ID
 from codebase_mcp.database.projects import Project
 from codebase_mcp.errors import InvalidInput, ProjectNotFound
+from codebase_mcp.freshness.tree_watch import IndexUpdate
+from codebase_mcp.freshness.watcher import Watcher
 from codebase_mcp.printable import printable_line
 from codebase_mcp.settings.loading import Settings
 from codebase_mcp.source.git_directory import is_bare_repository
@@ -38,7 +38,8 @@ async def watch(options: argparse.Namespace, settings: Settings) -> int:
                 return [project]
 
             watcher = Watcher(
-                app.freshness,
+                app.database,
+                app.trees,
                 projects,
                 roots=roots,
                 watch_events=not options.poll,
@@ -76,7 +77,7 @@ async def _find(
         if project is not None:
             project_id = project.project_id or DEFAULT_ID
         project, _ = await app.resolver.resolve(project_id, identity, repository=root, create=True)
-        if all(tree.root != root for tree in await app.freshness.trees(project)):
+        if all(tree.root != root for tree in await app.trees.load(project)):
             with progress_bar(hidden=options.json) as report:
                 await app.index(root, project.project_id or DEFAULT_ID, progress=report)
     assert project is not None

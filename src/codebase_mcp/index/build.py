@@ -1,8 +1,8 @@
 """How is the stored index updated to match a source tree?
 
-One run lists files, compares them with the index, reads what may have changed, prepares what is
-new, and stores it in batches. Each batch is a transaction, so searches see the first batch at once,
-and a run that is killed loses little: the next run continues from what is stored.
+A run lists files, compares them with the index, reads those that may have changed, prepares new
+texts, and stores them in batches. Each batch is a transaction, so searches see the first batch at
+once, and a run that is killed loses little: the next run continues from there.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Literal
 from uuid import UUID, uuid4
 
-from codebase_mcp.database.connection import Database, HeldLocks
+from codebase_mcp.database.connection import Database, HeldLocks, Transaction
 from codebase_mcp.database.naming import index_lock
 from codebase_mcp.database.projects import Project
 from codebase_mcp.embedding.embedder import LocalModel
@@ -24,17 +24,15 @@ from codebase_mcp.embedding.models import Models
 from codebase_mcp.embedding.profile import Profile
 from codebase_mcp.errors import CodebaseError, IndexingFailed
 from codebase_mcp.index import purge, store
-from codebase_mcp.index.batches import Batches, RunCounts, RunDependencies
-from codebase_mcp.index.identity import PROGRAM_VERSION, repository_id_of
-from codebase_mcp.index.pace import paced, waiting
+from codebase_mcp.index.batches import Batches
+from codebase_mcp.index.identity import PROGRAM_VERSION, View, repository_id_of
 from codebase_mcp.index.path_scope import PathScope
-from codebase_mcp.index.plan import Plan, StoredFile, make_plan
+from codebase_mcp.index.plan import Plan, RunCounts, make_plan
 from codebase_mcp.index.pool import PreparerPool
-from codebase_mcp.index.progress import RunProgress
+from codebase_mcp.index.progress import RunProgress, paced, waiting
 from codebase_mcp.index.purge import Purged
 from codebase_mcp.index.runs import RunRecord, recorded
-from codebase_mcp.index.store import Snapshot
-from codebase_mcp.index.view import View
+from codebase_mcp.index.store import StoredRepository
 from codebase_mcp.model import Listing
 from codebase_mcp.source.selection import EVERYTHING, Selection, secrets_in
 from codebase_mcp.source.source_tree import SourceTree, source_tree_at
@@ -46,11 +44,11 @@ _NAMES_SHOWN = 10
 
 @dataclass(frozen=True, slots=True)
 class RunResult:
-    """What one run did. ``added`` and ``changed`` are the paths of the files that it indexed.
+    """The outcome of a run. ``added`` and ``changed`` are the paths of the files that it indexed.
 
     ``encodings`` counts the files that it read and that are not in UTF-8.
-    ``model`` is the model of the index; ``notice`` tells if that is not the model of new indexes,
-    and what else is not as it should be.
+    ``model`` is the model of the index; ``notice`` tells if new indexes get another model, and
+    names whatever the user should know about the index.
     """
 
     repository_id: UUID
@@ -74,7 +72,7 @@ class RunResult:
     changed: tuple[str, ...] = ()
 
     def with_notice(self, notice: str) -> RunResult:
-        """The same with one notice more."""
+        """The same result with a further notice."""
         return replace(self, notice=" ".join(filter(None, [self.notice, notice])))
 
 
@@ -85,11 +83,11 @@ class _RunRequest:
     project: Project
     root: Path
     selection: Selection
-    name: str | None
-    force: bool
     operation_id: UUID
     progress: Callable[[RunProgress], None]
-    is_requested: bool
+    name: str | None = None
+    force: bool = False
+    is_requested: bool = False
     ignore_patterns: Sequence[str] | None = None
     started: float = field(default_factory=time.monotonic)
 
@@ -97,13 +95,18 @@ class _RunRequest:
     def repository_id(self) -> UUID:
         return repository_id_of(self.project, self.root)
 
+    def shows_same_secrets(self, before: StoredRepository) -> bool:
+        """Whether the last run showed the secrets of the same files as this run."""
+        return secrets_in(before.selected_by) == secrets_in(self.selection.chosen_by)
 
+
+@dataclass(frozen=True, slots=True)
 class Indexer:
     """Runs index jobs against one database."""
 
-    def __init__(self, database: Database, models: Models, pool: PreparerPool) -> None:
-        self._database = database
-        self._dependencies = RunDependencies(database, models, pool)
+    database: Database
+    models: Models
+    pool: PreparerPool
 
     async def run(
         self,
@@ -119,33 +122,28 @@ class Indexer:
     ) -> RunResult:
         """Update the index of the tree at ``root`` to its selected files.
 
-        ``ignore_patterns`` leave out more of them, in this run and later ones; without them those
-        of the last run that had any hold.
+        ``ignore_patterns`` leave out more of them, in this run and later runs; without them the
+        patterns of an earlier run hold.
 
         A second run on the same repository waits for the first. An existing index keeps its model;
-        a new or forced one gets the current primary model. ``operation_id`` identifies the run.
+        a new or forced index gets the current primary model. ``operation_id`` identifies the run.
 
         Raises:
             DatabaseUnavailable: before anything was stored; later the result has the status
-                ``failed`` and what was stored stays searchable.
+                ``failed``, and stored batches stay searchable.
             EmbeddingUnavailable: the model of the index is no longer available.
         """
-        operation = uuid4() if operation_id is None else operation_id
+        operation = operation_id or uuid4()
         with paced(progress) as pace:
-            pace.follow(RunProgress(0, 0, "Listing files"))
             request = _RunRequest(
-                project,
-                root,
-                selection,
-                name,
-                force,
-                operation,
-                pace.follow,
+                *(project, root, selection, operation, pace.follow),
+                name=name,
+                force=force,
                 is_requested=True,
                 ignore_patterns=ignore_patterns,
             )
             async with self._locked(project, request.repository_id) as held:
-                run = await self._run_full(request, held)
+                run = await self._run_full(request, await self._load(request), held)
             pace.end(run)
         return run
 
@@ -168,44 +166,36 @@ class Indexer:
         """
         scope = await asyncio.to_thread(PathScope.at, root, paths)
         with paced(progress) as pace:
-            pace.follow(RunProgress(0, 0, "Listing files"))
-            request = _RunRequest(
-                project, root, selection, None, False, uuid4(), pace.follow, is_requested=False
-            )
+            request = _RunRequest(project, root, selection, uuid4(), pace.follow)
             async with self._locked(project, request.repository_id) as held:
-                run = await self._run_partial(request, scope, held) or await self._run_full(
-                    request, held
-                )
+                before = await self._load(request)
+                run = await self._run_partial(request, before, scope, held)
+                run = run or await self._run_full(request, before, held)
             pace.end(run)
         return run
 
-    async def _run_full(self, request: _RunRequest, held: HeldLocks) -> RunResult:
+    async def _load(self, request: _RunRequest) -> StoredRepository:
+        async with self.database.transaction(request.project, readonly=True) as tx:
+            return await store.load_repository(tx, request.repository_id)
+
+    async def _run_full(
+        self, request: _RunRequest, before: StoredRepository, held: HeldLocks
+    ) -> RunResult:
         project, repository_id = request.project, request.repository_id
-        async with recorded(
-            self._database,
-            project,
-            repository_id,
-            request.root,
-            request.operation_id,
-            is_requested=request.is_requested,
-        ) as record:
+        record = RunRecord(
+            self.database, project, repository_id, request.root, request.operation_id
+        )
+        async with recorded(record, is_requested=request.is_requested):
             with step("list"):
-                tree = await self._source_tree(request)
+                tree = await _source_tree(request, before)
                 listing = await asyncio.to_thread(tree.list_files)
-            model, profile, rebuild = await self._model_for(request)
-            async with step("plan"), self._database.transaction(project) as tx:
-                _, name = await store.open_repository(
-                    tx,
-                    project,
-                    request.root,
-                    request.name,
-                    request.selection.chosen_by,
-                    ignore_patterns=request.ignore_patterns,
-                )
+            model, profile, rebuild = await self._model_for(request, before)
+            async with step("plan"), self.database.transaction(project) as tx:
+                name = await self._open_repository(tx, request)
                 snapshot = await store.open_snapshot(
                     tx, View(repository_id), profile, rebuild=rebuild
                 )
-                stored = await store.stored_files(tx, snapshot)
+                stored = await store.stored_files(tx, snapshot.id)
                 plan = make_plan(listing, stored, same_classifier=snapshot.same_classifier)
                 if plan.removed:
                     await store.forget_files(tx, snapshot, plan.removed)
@@ -213,84 +203,61 @@ class Indexer:
                 has_work = bool(plan.removed) or not snapshot.active
                 await record.plan(tx, len(listing.files), plan.unchanged, has_work=has_work)
             counts = RunCounts.of(listing, plan)
-            batches = self._batches(request, held, tree, snapshot, model, stored, counts, record)
-            error = await batches.run(
-                plan, lambda tx: store.finish_run(tx, snapshot, counts.skipped, counts.failures)
+            batches = Batches(
+                *(self.database, self.pool, project, snapshot, model, tree.read_files),
+                *(stored, counts, request.progress, held, record),
             )
+            error = await batches.run(plan, lambda tx: store.finish_run(tx, snapshot, counts))
             run = self._result(request, plan, counts, error, name=name, profile=profile)
             await record.end(run.status, run.errors)
         return run.with_notice(_not_fetched(listing)) if listing.not_fetched else run
 
-    async def _source_tree(self, request: _RunRequest) -> SourceTree:
-        """The files of the repository, without what is ignored."""
-        ignored = request.ignore_patterns
-        if ignored is None:
-            async with self._database.transaction(request.project, readonly=True) as tx:
-                ignored = await store.ignore_patterns_of(tx, request.repository_id)
-        selection = request.selection.ignoring(request.root, ignored)
-        return await asyncio.to_thread(source_tree_at, request.root, selection)
-
     async def _run_partial(
-        self, request: _RunRequest, scope: PathScope, held: HeldLocks
+        self, request: _RunRequest, before: StoredRepository, scope: PathScope, held: HeldLocks
     ) -> RunResult | None:
         """A run over a part of the tree; None if a full run is needed.
 
         It is short and not recorded.
         """
-        if scope.affects_other_files:
+        if scope.affects_other_files or not request.shows_same_secrets(before):
             return None
-        tree = await self._source_tree(request)
+        tree = await _source_tree(request, before)
         if tree.is_commit:
             return None
         project = request.project
-        async with self._database.transaction(project, readonly=True) as tx:
+        async with self.database.transaction(project, readonly=True) as tx:
             snapshot = await store.up_to_date(tx, View(request.repository_id))
-            shown_before = secrets_in(await store.selected_by(tx, request.repository_id))
-        if shown_before != secrets_in(request.selection.chosen_by):
-            return None
         if snapshot is None or self._is_outdated(snapshot.profile):
             return None
-        _require_known(snapshot.profile)
-        model = await self._dependencies.models.of_index(snapshot.profile)
+        _require_readable(snapshot.profile)
+        model = await self.models.of_index(snapshot.profile)
         with step("list"):
             listing = await asyncio.to_thread(tree.list_files, scope.paths)
-        async with step("plan"), self._database.transaction(project) as tx:
-            _, name = await store.open_repository(
-                tx, project, request.root, None, request.selection.chosen_by
-            )
-            stored = await store.stored_files(tx, snapshot, scope)
+        async with step("plan"), self.database.transaction(project) as tx:
+            name = await self._open_repository(tx, request)
+            stored = await store.stored_files(tx, snapshot.id, scope)
             plan = make_plan(listing, stored)
             if plan.removed:
                 await store.forget_files(tx, snapshot, plan.removed)
         counts = RunCounts.of(listing, plan)
-        batches = self._batches(request, held, tree, snapshot, model, stored, counts)
+        batches = Batches(
+            *(self.database, self.pool, project, snapshot, model, tree.read_files),
+            *(stored, counts, request.progress, held),
+        )
         error = await batches.run(
-            plan, lambda tx: store.finish_partial_run(tx, snapshot, scope, counts.failures)
+            plan, lambda tx: store.finish_partial_run(tx, snapshot, scope, counts)
         )
         return self._result(request, plan, counts, error, name=name, profile=snapshot.profile)
 
-    def _batches(  # noqa: PLR0917 - once for either kind of run
-        self,
-        request: _RunRequest,
-        held: HeldLocks,
-        tree: SourceTree,
-        snapshot: Snapshot,
-        model: LocalModel,
-        stored: dict[str, StoredFile],
-        counts: RunCounts,
-        record: RunRecord | None = None,
-    ) -> Batches:
-        return Batches(
-            self._dependencies,
+    async def _open_repository(self, tx: Transaction, request: _RunRequest) -> str:
+        """Create the repository if it is new, and store the settings of this run; its name."""
+        return await store.open_repository(
+            tx,
             request.project,
-            snapshot,
-            model,
-            tree.read_files,
-            stored=stored,
-            counts=counts,
-            progress=request.progress,
-            held=held,
-            record=record,
+            request.root,
+            request.name,
+            request.selection.chosen_by,
+            ignore_patterns=request.ignore_patterns,
         )
 
     def _result(
@@ -321,71 +288,72 @@ class Indexer:
             errors=failures + ([error.message] if error else []),
             duration_s=time.monotonic() - request.started,
             model=profile.model,
-            notice=_notice(profile, self._dependencies.models),
+            notice=_notice(profile, self.models),
             added=tuple(counts.added),
             changed=tuple(counts.changed),
         )
 
     async def remove(self, project: Project, repository_id: UUID) -> bool:
         """Remove a repository and everything that only it used; False if it is unknown."""
-        async with (
-            self._locked(project, repository_id),
-            self._database.transaction(project) as tx,
-        ):
+        async with self._locked(project, repository_id), self.database.transaction(project) as tx:
             return await store.remove_repository(tx, repository_id)
 
     async def purge(self, project: Project, repository_id: UUID, scope: PathScope | None) -> Purged:
         """Erase a repository, or some paths of it, at once; count the rows before and after."""
         async with self._locked(project, repository_id):
-            async with self._database.transaction(project) as tx:
+            async with self.database.transaction(project) as tx:
                 marked = await purge.mark(tx, repository_id, scope)
                 before = await purge.count_rows(tx, marked)
                 await purge.erase(tx, marked)
-            async with self._database.transaction(project, readonly=True) as tx:
+            async with self.database.transaction(project, readonly=True) as tx:
                 after = await purge.count_rows(tx, marked)
         return Purged(before, after, marked.paths, marked.shared)
 
     @asynccontextmanager
     async def _locked(self, project: Project, repository_id: UUID) -> AsyncIterator[HeldLocks]:
-        """Lock a repository's index against changes by others."""
-        locks = self._database.session_locks(project, [index_lock(repository_id)])
+        """Lock a repository's index against changes by other runs."""
+        locks = self.database.session_locks(project, [index_lock(repository_id)])
         async with AsyncExitStack() as stack:
             with waiting():
                 held = await stack.enter_async_context(locks)
             yield held
 
-    async def _model_for(self, request: _RunRequest) -> tuple[LocalModel, Profile, bool]:
+    async def _model_for(
+        self, request: _RunRequest, before: StoredRepository
+    ) -> tuple[LocalModel, Profile, bool]:
         """The model of a run, its profile, and whether the run rebuilds the index.
 
         Called without an open transaction, as a model may take long to answer. An index of an
-        earlier version of this program is rebuilt, with the same model if that is available. So is
-        one in which the secrets of other files are shown.
+        earlier version of this program is rebuilt, with the same model if that is available. It is
+        also rebuilt if the settings now show the secrets of different files.
         """
-        models = self._dependencies.models
-        async with self._database.transaction(request.project, readonly=True) as tx:
-            stored = await store.active_profile(tx, View(request.repository_id))
-            shown_before = secrets_in(await store.selected_by(tx, request.repository_id))
+        stored = before.profile
         if stored is None or request.force:
-            model = await models.primary()
-        elif self._is_outdated(stored) or shown_before != secrets_in(request.selection.chosen_by):
-            model = await models.primary_for(stored)
+            model = await self.models.primary()
+        elif self._is_outdated(stored) or not request.shows_same_secrets(before):
+            model = await self.models.primary_for(stored)
         else:
-            _require_known(stored)
-            return await models.of_index(stored), stored, False
-        made = Profile.of(PROGRAM_VERSION, model.facts, model.recipe)
-        profile = replace(made, scale=await models.scale_of(model))
-        return await models.of_index(profile), profile, stored is not None
+            _require_readable(stored)
+            return await self.models.of_index(stored), stored, False
+        profile = Profile.of(PROGRAM_VERSION, model.facts, model.recipe)
+        profile = replace(profile, scale=await self.models.scale_of(model))
+        return await self.models.of_index(profile), profile, stored is not None
 
     def _is_outdated(self, profile: Profile) -> bool:
-        return self._dependencies.models.is_outdated(profile, PROGRAM_VERSION)
+        return self.models.is_outdated(profile, PROGRAM_VERSION)
 
 
-def _require_known(profile: Profile) -> None:
-    """Refuse an index that a later version of this program made.
+async def _source_tree(request: _RunRequest, before: StoredRepository) -> SourceTree:
+    """The files of the repository, without ignored files."""
+    ignored = request.ignore_patterns
+    if ignored is None:
+        ignored = before.ignore_patterns
+    selection = request.selection.ignoring(request.root, ignored)
+    return await asyncio.to_thread(source_tree_at, request.root, selection)
 
-    Raises:
-        IndexingFailed: the index is newer than this program.
-    """
+
+def _require_readable(profile: Profile) -> None:
+    """Raise IndexingFailed for an index that a later version of this program made."""
     if profile.is_newer(PROGRAM_VERSION):
         raise IndexingFailed(
             "A later version of this program made the index",
@@ -404,7 +372,6 @@ def _notice(profile: Profile, models: Models) -> str | None:
 
 
 def _not_fetched(listing: Listing) -> str:
-    """Which submodules are missing in an index, and how to add them."""
     names = ", ".join(listing.not_fetched[:_NAMES_SHOWN])
     more = len(listing.not_fetched) - _NAMES_SHOWN
     others = f" and {more} more" if more > 0 else ""

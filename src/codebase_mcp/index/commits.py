@@ -1,14 +1,14 @@
 """How does a commit become searchable?
 
-Its files are listed from git's objects and compared by hash with what is stored. Only content that
-is not stored is read and embedded. A commit that differs little from another one gets a snapshot
-that stores the differences.
+Its files are listed from git's objects and compared by hash with the stored files. Only new content
+is read and embedded. A commit that differs little from another snapshot gets a snapshot that stores
+the differences from this base.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -18,22 +18,21 @@ from codebase_mcp.database.projects import Project
 from codebase_mcp.database.queries import load_queries
 from codebase_mcp.embedding.models import Models
 from codebase_mcp.embedding.profile import Profile
-from codebase_mcp.errors import CodebaseError, IndexingFailed
+from codebase_mcp.errors import IndexingFailed
 from codebase_mcp.index import store
-from codebase_mcp.index.batches import Batches, ReadFiles, RunCounts, RunDependencies
-from codebase_mcp.index.commit_plan import (
+from codebase_mcp.index.batches import Batches
+from codebase_mcp.index.identity import PROGRAM_VERSION, View
+from codebase_mcp.index.plan import (
     MAX_DIFFERENT_SHARE,
     CommitPlan,
     Hashes,
+    RunCounts,
     plan_commit,
     share_of_same,
 )
-from codebase_mcp.index.identity import PROGRAM_VERSION
-from codebase_mcp.index.plan import Plan
 from codebase_mcp.index.pool import PreparerPool
 from codebase_mcp.index.progress import RunProgress
 from codebase_mcp.index.store import Snapshot
-from codebase_mcp.index.view import View
 from codebase_mcp.model import SourceFile
 from codebase_mcp.source.classify import CLASSIFY_VERSION
 from codebase_mcp.source.commit_listing import CommitListing, list_files_at
@@ -44,19 +43,19 @@ from codebase_mcp.telemetry.stopwatch import step
 
 _SQL = load_queries("codebase_mcp.index", "commits.sql")
 
-# How many snapshots are compared to find the base of a new one.
+# How many snapshots are compared to find the base of a new snapshot.
 _MAX_BASES = 3
 
-# With this share of files in common no better base is looked for.
+# With this share of files in common the search for a better base ends.
 _GOOD_SHARE = 0.99
 
-# How many snapshots may differ from that of the working tree.
-_MAX_HEIRS = 8
+# How many snapshots may have the working tree's snapshot as their base.
+_MAX_DEPENDENTS = 8
 
 
 @dataclass(frozen=True, slots=True)
 class CommitRun:
-    """What indexing a commit did: chunks embedded, files that failed."""
+    """The result of indexing a commit: chunks embedded, files that failed."""
 
     snapshot_id: int
     commit: str
@@ -78,7 +77,7 @@ class _Request:
 
 
 @dataclass(frozen=True, slots=True)
-class _Active:
+class _Worktree:
     """The snapshot of the working tree; ``is_source`` if its rows can be copied."""
 
     id: int
@@ -87,12 +86,13 @@ class _Active:
     is_source: bool
 
 
+@dataclass(frozen=True, slots=True)
 class CommitIndexer:
     """Makes commits of indexed repositories searchable."""
 
-    def __init__(self, database: Database, models: Models, pool: PreparerPool) -> None:
-        self._database = database
-        self._dependencies = RunDependencies(database, models, pool)
+    database: Database
+    models: Models
+    pool: PreparerPool
 
     async def run(
         self,
@@ -104,45 +104,44 @@ class CommitIndexer:
         *,
         progress: Callable[[RunProgress], None] = lambda _: None,
     ) -> CommitRun:
-        """Make the snapshot of a commit complete; a complete one is left as it is.
+        """Make the snapshot of a commit complete, unless it is.
 
         Raises:
             IndexingFailed: the repository is not indexed, its index is of another version, or git
-                cannot read the commit. What was stored is used by the next run.
-            SnapshotDropped: a rebuild ended meanwhile, or nothing named the commit any more.
-            DatabaseUnavailable, EmbeddingUnavailable: as for other runs.
+                cannot read the commit. The next run uses the stored files.
+            SnapshotDropped: a rebuild ended meanwhile, or no ref means the commit any more.
+            DatabaseUnavailable, EmbeddingUnavailable: as for the working tree.
         """
         request = _Request(project, repository_id, repository, commit, selection)
         lock = commit_lock(repository_id, commit)
-        async with self._database.session_locks(project, [lock]) as held:
-            async with self._database.transaction(project, readonly=True) as tx:
-                await self._active(tx, repository_id)
+        async with self.database.session_locks(project, [lock]) as held:
+            async with self.database.transaction(project, readonly=True) as tx:
+                await self._worktree(tx, repository_id)
                 stored = await tx.fetch_one(_SQL["commit_snapshot"], **request.view.parameters())
             if stored is not None and stored[2]:
                 return CommitRun(stored[0], commit, 0, ())
             with step("list"):
                 listing = await asyncio.to_thread(list_files_at, repository, commit, selection)
-            async with step("plan"), self._database.transaction(project) as tx:
+            async with step("plan"), self.database.transaction(project) as tx:
                 await tx.lock(store.WRITE_LOCK)
-                active = await self._active(tx, repository_id)  # a rebuild may have ended
-                snapshot, plan = await _prepare(tx, request, listing, active)
+                worktree = await self._worktree(tx, repository_id)  # a rebuild may have ended
+                snapshot, plan = await _prepare(tx, request, listing, worktree)
             return await self._read(request, held, listing, snapshot, plan, progress)
 
-    async def _active(self, tx: Transaction, repository_id: UUID) -> _Active:
+    async def _worktree(self, tx: Transaction, repository_id: UUID) -> _Worktree:
         row = await tx.fetch_one(_SQL["active"], repository_id=repository_id)
         if row is None:
             raise IndexingFailed(
                 "The repository is not indexed", hint="Call index_repository first."
             )
         profile = Profile.from_row(row[4:])
-        models = self._dependencies.models
-        if models.is_outdated(profile, PROGRAM_VERSION) or profile.is_newer(PROGRAM_VERSION):
+        is_outdated = self.models.is_outdated(profile, PROGRAM_VERSION)
+        if is_outdated or profile.is_newer(PROGRAM_VERSION):
             raise IndexingFailed(
                 "Another version of this program made the index",
                 hint="Commits can be indexed once the index has been rebuilt.",
             )
-        is_source = row[2] == CLASSIFY_VERSION and row[3]
-        return _Active(row[0], row[1], profile, is_source)
+        return _Worktree(row[0], row[1], profile, row[2] == CLASSIFY_VERSION and row[3])
 
     async def _read(  # noqa: PLR0917
         self,
@@ -153,76 +152,62 @@ class CommitIndexer:
         plan: CommitPlan,
         progress: Callable[[RunProgress], None],
     ) -> CommitRun:
-        """Read what is not stored, and finish the snapshot."""
-        whole = Plan(plan.to_read, (), plan.unchanged, plan.failures)
-        counts = RunCounts.of(listing.listing, whole)
+        """Read the files of the plan, and finish the snapshot."""
+
+        def read(files: Sequence[SourceFile]) -> list[Content]:
+            objects = [(file, listing.object_ids[file.path]) for file in files]
+            most = request.selection.max_file_bytes
+            return read_objects(request.repository, objects, max_file_bytes=most)
+
+        counts = RunCounts.of(listing.listing, plan)
+        model = await self.models.of_index(snapshot.profile)
         batches = Batches(
-            self._dependencies,
-            request.project,
-            snapshot,
-            await self._dependencies.models.of_index(snapshot.profile),
-            _reader(request, listing.object_ids),
+            *(self.database, self.pool, request.project, snapshot, model, read),
             stored={},
             counts=counts,
             progress=progress,
             held=held,
         )
-        error: CodebaseError | None = await batches.run(
-            whole,
-            lambda tx: store.finish_commit(tx, snapshot, counts.skipped, counts.failures),
-        )
+        error = await batches.run(plan, lambda tx: store.finish_commit(tx, snapshot, counts))
         if error is not None:
             raise error
         failures = tuple(sorted(str(failure) for failure in counts.failures))
         return CommitRun(snapshot.id, request.commit, counts.chunks, failures)
 
 
-def _reader(request: _Request, object_ids: Mapping[str, str]) -> ReadFiles:
-    """Reads files of a commit."""
-
-    def read(files: Sequence[SourceFile]) -> list[Content]:
-        wanted = [(file, object_ids[file.path]) for file in files]
-        most = request.selection.max_file_bytes
-        return read_objects(request.repository, wanted, max_file_bytes=most)
-
-    return read
-
-
 async def _prepare(
-    tx: Transaction, request: _Request, listing: CommitListing, active: _Active
+    tx: Transaction, request: _Request, listing: CommitListing, worktree: _Worktree
 ) -> tuple[Snapshot, CommitPlan]:
-    """The snapshot to write to, with all that need not be read, and a plan for the rest.
+    """The snapshot to write to, filled from stored snapshots, and a plan for the rest.
 
     Called under the write lock.
     """
     own: Hashes = {}
-    base_id: int | None = None
-    base: Hashes = {}
+    base: Hashes
     row = await tx.fetch_one(_SQL["commit_snapshot"], **request.view.parameters())
     if row is not None and row[3] != CLASSIFY_VERSION:
         await tx.execute(_SQL["drop"], id=row[0])
         row = None
     if row is None:
-        base_id, base = await _choose_base(tx, request, listing, active)
+        base_id, base = await _choose_base(tx, request, listing, worktree)
         row = await tx.fetch_one(
             _SQL["create"],
             **request.view.parameters(),
-            generation=active.generation,
-            profile_id=active.profile.id,
+            generation=worktree.generation,
+            profile_id=worktree.profile.id,
             classifier=CLASSIFY_VERSION,
             base_id=base_id,
         )
         assert row is not None
     else:
-        own = await _hashes(tx, row[0])
-        base_id = row[1]
+        own, base_id = await _hashes(tx, row[0]), row[1]
         base = dict(await tx.fetch_all(_SQL["inherited_hashes"], id=row[0]))
-    snapshot = Snapshot(row[0], request.view, active.generation, active.profile, active=False)
-    others = {}
-    if active.is_source and active.id != base_id:
+    snapshot = Snapshot(row[0], request.view, worktree.generation, worktree.profile, active=False)
+    sources = {}
+    if worktree.is_source and worktree.id != base_id:
         differing = [path for path, of in listing.object_ids.items() if base.get(path) != of]
-        others = {active.id: await _hashes(tx, active.id, differing)}
-    plan = plan_commit(listing, own, base, others)
+        sources = {worktree.id: await _hashes(tx, worktree.id, differing)}
+    plan = plan_commit(listing, own, base, sources)
     if plan.removed:
         await store.forget_files(tx, snapshot, plan.removed)
     await tx.execute(_SQL["replace_rows"], id=snapshot.id, paths=list(plan.replaced))
@@ -233,17 +218,17 @@ async def _prepare(
 
 
 async def _choose_base(
-    tx: Transaction, request: _Request, listing: CommitListing, active: _Active
+    tx: Transaction, request: _Request, listing: CommitListing, worktree: _Worktree
 ) -> tuple[int | None, Hashes]:
     """The snapshot with the most files in common, unless too few are."""
     rows = await tx.fetch_all(
         _SQL["possible_bases"],
         repository_id=request.repository_id,
-        generation=active.generation,
-        profile_id=active.profile.id,
+        generation=worktree.generation,
+        profile_id=worktree.profile.id,
         classifier=CLASSIFY_VERSION,
         most=_MAX_BASES,
-        most_heirs=_MAX_HEIRS,
+        most_dependents=_MAX_DEPENDENTS,
     )
     best: tuple[int | None, Hashes] = (None, {})
     best_share = 1 - MAX_DIFFERENT_SHARE
@@ -258,5 +243,5 @@ async def _choose_base(
 
 
 async def _hashes(tx: Transaction, snapshot_id: int, paths: Sequence[str] | None = None) -> Hashes:
-    """The hashes of all files, or of some and of all attribute files, which matter to others."""
+    """The hashes of all files; or of ``paths`` and of attribute files, which affect other files."""
     return dict(await tx.fetch_all(_SQL["hashes"], id=snapshot_id, paths=paths))

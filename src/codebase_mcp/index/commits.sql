@@ -30,7 +30,7 @@ SELECT id
 FROM snapshot AS s
 WHERE repository_id = %(repository_id)s AND active AND classifier = %(classifier)s
   AND indexed_at IS NOT NULL AND files_pending = 0
-  AND (SELECT count(*) FROM snapshot AS heir WHERE heir.base_id = s.id) < %(most_heirs)s;
+  AND (SELECT count(*) FROM snapshot AS dependent WHERE dependent.base_id = s.id) < %(most_dependents)s;
 
 -- name: hashes
 -- The hash of each file's content in one snapshot, without what it takes over from a base: of all

@@ -1,13 +1,13 @@
-"""What would a run do, and what would it cost? Writes nothing.
+"""What would a run do and cost? Writes nothing.
 
-The files are those that a run would list; chunks, seconds and bytes are estimated from a sample
-that is prepared as in a run.
+The files are listed as in a run; chunks, seconds and bytes are estimated from a sample that is
+prepared as in a run.
 """
 
 from __future__ import annotations
 
 import time
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
@@ -17,11 +17,11 @@ from uuid import UUID
 from codebase_mcp.database.connection import Database
 from codebase_mcp.database.queries import load_queries
 from codebase_mcp.embedding.embedder import LocalModel
-from codebase_mcp.index.identity import PROGRAM_VERSION, blob_id_of_content
+from codebase_mcp.index.identity import PROGRAM_VERSION, View, blob_id_of_content
 from codebase_mcp.index.plan import Plan, StoredFile, make_plan
 from codebase_mcp.index.pool import SMALL_CHARS
 from codebase_mcp.index.prepare import Preparer, RawText
-from codebase_mcp.index.view import View
+from codebase_mcp.index.store import stored_files
 from codebase_mcp.model import FileFailure, SourceFile
 from codebase_mcp.source.classify import CLASSIFY_VERSION
 from codebase_mcp.source.read import SourceText
@@ -34,6 +34,7 @@ SAMPLE_BYTES = 1_500_000
 SAMPLE_FILES = 400
 # With fewer bytes of a language in the sample, the average of all languages is used.
 _TELLING_BYTES = 20_000
+_ALL_LANGUAGES = ""
 _PART_BYTES = 100_000
 
 # The time of a run apart from preparing texts, measured on two cores: a fixed part, and storing per
@@ -50,7 +51,7 @@ VECTOR_BYTES = 4
 FILE_BYTES = 600
 
 LARGEST = 10
-# A folder whose bytes are mostly those of one inner folder is not shown.
+# A folder with this share of its bytes in a single inner folder is not shown.
 _MERELY_AROUND = 0.8
 
 
@@ -62,12 +63,10 @@ class Stored:
     generation: int = 1
     same_classifier: bool = True
     fingerprint: str | None = None
-    model: str | None = None
-    dimension: int | None = None
 
     @property
     def same_program(self) -> bool:
-        """Whether a run could continue with it."""
+        """Whether a run could continue this index."""
         return self.fingerprint is None or self.fingerprint.startswith(PROGRAM_VERSION + "-")
 
 
@@ -82,7 +81,7 @@ class Share:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """The sample that was prepared for the estimate; ``seconds`` is the time of one core."""
+    """The sample that was prepared for the estimate; ``seconds`` is the time of a single core."""
 
     files: int
     bytes: int
@@ -92,7 +91,7 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """What a run would do; ``chunks``, ``seconds`` and ``database_bytes`` are estimates.
+    """The result of a run; ``chunks``, ``seconds`` and ``database_bytes`` are estimates.
 
     They do not include what the backfill of a secondary model adds later.
     """
@@ -120,20 +119,17 @@ class Forecast:
 
 
 async def load_stored(database: Database, schema: str, repository_id: UUID) -> Stored:
-    """What is stored of a repository; nothing if its schema does not exist."""
+    """The stored index of a repository; empty if its schema does not exist."""
     async with database.unmigrated(schema, readonly=True) as tx:
         row = await tx.fetch_one(_SQL["has_index"], schema=schema)
         if row is None or not row[0]:
             return Stored()
-        view = View(repository_id)
-        active = await tx.fetch_one(_SQL["active_snapshot"], **view.parameters())
+        active = await tx.fetch_one(_SQL["active_snapshot"], **View(repository_id).parameters())
         if active is None:
             return Stored()
-        number, generation, classifier, fingerprint, model, dimension = active
-        found = await tx.fetch_all(_SQL["stored_files"], snapshot_id=number)
-    files = {row[0]: StoredFile(*row) for row in found}
-    same = classifier == CLASSIFY_VERSION
-    return Stored(files, generation, same, fingerprint, model, dimension)
+        snapshot_id, generation, classifier, fingerprint = active
+        files = await stored_files(tx, snapshot_id)
+    return Stored(files, generation, classifier == CLASSIFY_VERSION, fingerprint)
 
 
 def forecast(
@@ -145,13 +141,13 @@ def forecast(
     workers: int,
     force: bool = False,
 ) -> Forecast:
-    """What a run over these files would do, with a model of this dimension."""
+    """The result of a run over these files, with a model of this dimension."""
     listing = tree.list_files()
     plan = make_plan(listing, stored.files, same_classifier=stored.same_classifier)
-    anew = force or not stored.same_program
+    is_rebuild = force or not stored.same_program
     changed, unread = _changed(tree, plan, stored)
     new = [file for file in plan.to_read if file.path not in stored.files]
-    to_index = list(listing.files) if anew else [*new, *changed]
+    to_index = list(listing.files) if is_rebuild else [*new, *changed]
     sampled, missing = _take_sample(tree, to_index)
     chunks, sample = _prepare(sampled, model)
     chunk_count = _chunks_of(to_index, sampled, chunks)
@@ -168,14 +164,16 @@ def forecast(
         bytes_to_index=size,
         chunks=chunk_count,
         seconds=_seconds(len(to_index), size, chunk_count, sample, workers),
-        database_bytes=size
-        + FILE_BYTES * len(to_index)
-        + chunk_count * (CHUNK_BYTES + VECTOR_BYTES * dimension),
+        database_bytes=(
+            size
+            + FILE_BYTES * len(to_index)
+            + chunk_count * (CHUNK_BYTES + VECTOR_BYTES * dimension)
+        ),
         is_indexed=stored.fingerprint is not None,
         needs_rebuild=not stored.same_program and not force,
         sample=sample,
-        languages=_counted(file.language for file in listing.files),
-        kinds=_counted(str(file.kind) for file in listing.files),
+        languages=dict(Counter(file.language for file in listing.files).most_common()),
+        kinds=dict(Counter(str(file.kind) for file in listing.files).most_common()),
         skipped=dict(listing.skipped),
         failures=tuple(failures[path] for path in sorted(failures)),
         largest_folders=largest_folders(listing.files),
@@ -215,11 +213,10 @@ def _changed(
     for file, content in read_each(tree, suspects):
         if isinstance(content, FileFailure):
             failures.append(content)
-        if not isinstance(content, SourceText):
-            continue
-        now = blob_id_of_content(content, stored.generation)
-        if now != stored.files[file.path].blob_id:
-            changed.append(file)
+        elif isinstance(content, SourceText):
+            now = blob_id_of_content(content, stored.generation)
+            if now != stored.files[file.path].blob_id:
+                changed.append(file)
     return changed, failures
 
 
@@ -278,16 +275,17 @@ def _chunks_of(
     """Estimate the number of chunks from the sample, by language."""
     if len(sampled) == len(files):
         return sum(chunks)
-    found: dict[str, list[int]] = defaultdict(lambda: [0, 0])
+    counts: Counter[str] = Counter()
+    sizes: Counter[str] = Counter()
     for (file, _), count in zip(sampled, chunks, strict=True):
-        for language in (file.language, ""):
-            found[language][0] += count
-            found[language][1] += file.size
+        for language in (file.language, _ALL_LANGUAGES):
+            counts[language] += count
+            sizes[language] += file.size
     expected = 0.0
     for file in files:
-        own = found.get(file.language, [0, 0])
-        count, size = own if own[1] >= _TELLING_BYTES else found[""]
-        expected += file.size * count / max(size, 1)
+        is_telling = sizes[file.language] >= _TELLING_BYTES
+        language = file.language if is_telling else _ALL_LANGUAGES
+        expected += file.size * counts[language] / max(sizes[language], 1)
     return round(expected)
 
 
@@ -297,7 +295,3 @@ def _seconds(files: int, size: int, chunks: int, sample: Sample, workers: int) -
     is_small = size < SMALL_CHARS
     prepared = sample.seconds * size / max(sample.bytes, 1) / (1 if is_small else workers)
     return (SMALL_START_S if is_small else START_S) + prepared + FILE_S * files + CHUNK_S * chunks
-
-
-def _counted(names: Iterable[str]) -> dict[str, int]:
-    return dict(Counter(names).most_common())

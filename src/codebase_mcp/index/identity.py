@@ -1,7 +1,8 @@
-"""Identifiers of stored data: program version, blob, repository."""
+"""Identifiers of stored data: program version, blob, repository, view."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -9,6 +10,7 @@ from uuid import UUID, uuid5
 
 from codebase_mcp.chunking.version import CHUNKER_VERSION
 from codebase_mcp.database.naming import Project
+from codebase_mcp.model import WORKTREE
 from codebase_mcp.secrets.version import SECRETS_VERSION
 from codebase_mcp.text.tokens import TOKENS_VERSION
 
@@ -24,6 +26,21 @@ PROGRAM_VERSION = f"{STORE_VERSION}.{TOKENS_VERSION}.{CHUNKER_VERSION}.{SECRETS_
 _REPOSITORIES = UUID("6f0c8a5e-5a0b-5d58-9d1c-3c1f3e1f7b52")
 
 
+@dataclass(frozen=True, slots=True)
+class View:
+    """A state of a repository that has a snapshot of its own: ``worktree`` or a commit's hash."""
+
+    repository_id: UUID
+    name: str = WORKTREE
+
+    @property
+    def is_worktree(self) -> bool:
+        return self.name == WORKTREE
+
+    def parameters(self) -> dict[str, object]:
+        return {"repository_id": self.repository_id, "view": self.name}
+
+
 def blob_id_of(
     blob_hash: bytes, language: str, generation: int, version: str = PROGRAM_VERSION
 ) -> int:
@@ -36,7 +53,7 @@ def blob_id_of(
 
 
 def blob_id_of_content(content: SourceText, generation: int) -> int:
-    """The id of the blob of a file; where its secrets are shown it is another one."""
+    """The id of the blob of a file; it differs where secrets are shown."""
     version = PROGRAM_VERSION + ("+secrets" if content.shows_secrets else "")
     return blob_id_of(content.blob_hash, content.language, generation, version)
 

@@ -22,8 +22,8 @@ _SQL = load_queries("codebase_mcp.index", "inventory.sql")
 class RepositoryFacts:
     """A repository with the size and state of its index; ``size`` is in bytes of source.
 
-    ``profile`` is what the index was made with; ``commits`` is the number of stored commits;
-    ``encodings`` counts the files that are not in UTF-8.
+    ``profile`` is the version and model that made the index; ``commits`` is the number of stored
+    commits; ``encodings`` counts the files that are not in UTF-8.
     """
 
     id: UUID
@@ -40,6 +40,32 @@ class RepositoryFacts:
     profile: Profile
     commits: int = 0
     encodings: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class RepositoryName:
+    """The id, directory and name of a repository."""
+
+    id: UUID
+    root: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class RepositoryDetails:
+    """The files of a repository that need attention, and its size.
+
+    ``failures`` are files that could not be indexed, with the reason; ``sizes`` are bytes by
+    language, the largest first; ``secrets`` counts the masked secrets by file; ``encodings`` are
+    those of files that are not in UTF-8. ``uncounted`` files were masked by a version that did not
+    count secrets.
+    """
+
+    failures: tuple[tuple[str, str], ...]
+    sizes: dict[str, int]
+    secrets: dict[str, int]
+    encodings: dict[str, str]
+    uncounted: int = 0
 
 
 async def load_inventory(tx: Transaction) -> tuple[RepositoryFacts, ...]:
@@ -69,65 +95,46 @@ async def load_inventory(tx: Transaction) -> tuple[RepositoryFacts, ...]:
     )
 
 
-def _by_repository(rows: Iterable[Sequence[Any]]) -> dict[UUID, dict[str, Any]]:
-    """Rows of a repository's id, a key and a value, as a mapping per repository."""
-    found: dict[UUID, dict[str, Any]] = defaultdict(dict)
-    for repository_id, key, value in rows:
-        found[repository_id][key] = value
-    return found
-
-
-@dataclass(frozen=True, slots=True)
-class RepositoryName:
-    """Which repository: its id, where it is, and what it is called."""
-
-    id: UUID
-    root: str
-    name: str
-
-
-async def load_repositories(tx: Transaction) -> list[RepositoryName]:
-    """The repositories of a project, by root."""
-    return [RepositoryName(*row) for row in await tx.fetch_all(_SQL["names"])]
-
-
-async def load_roots(tx: Transaction) -> list[tuple[Path, datetime]]:
-    """Where the repositories of a project are, and when each was indexed."""
-    rows = await tx.fetch_all(_SQL["roots"])
-    return [(Path(root), indexed_at) for root, indexed_at in rows if indexed_at is not None]
-
-
-@dataclass(frozen=True, slots=True)
-class RepositoryDetails:
-    """What else is known of a repository's index.
-
-    ``failures`` are files with the reason why they could not be indexed, ``sizes`` bytes by
-    language, the largest first; ``secrets`` is how many are masked in each file that has any, and
-    ``uncounted`` the number of files of which that is not known; ``encodings`` are those of files
-    that are not in UTF-8.
-    """
-
-    failures: tuple[tuple[str, str], ...]
-    sizes: dict[str, int]
-    secrets: dict[str, int]
-    encodings: dict[str, str]
-    uncounted: int = 0
-
-
 async def load_details(tx: Transaction) -> dict[UUID, RepositoryDetails]:
     """The details of each repository of a project."""
     failures, uncounted, *files = await tx.fetch_many(
         [(_SQL[name], {}) for name in ("failures", "uncounted", "sizes", "secrets", "encodings")]
     )
     sizes, secrets, encodings = map(_by_repository, files)
-    uncounted_of: dict[UUID, int] = dict(uncounted)
+    uncounted_files: dict[UUID, int] = dict(uncounted)
     return {
         repository_id: RepositoryDetails(
-            tuple((path, reason) for path, reason in json.loads(found)),
+            tuple((path, reason) for path, reason in json.loads(failed)),
             sizes[repository_id],
             secrets[repository_id],
             encodings[repository_id],
-            uncounted_of.get(repository_id, 0),
+            uncounted_files.get(repository_id, 0),
         )
-        for repository_id, found in failures
+        for repository_id, failed in failures
     }
+
+
+def _by_repository(rows: Iterable[Sequence[Any]]) -> dict[UUID, dict[str, Any]]:
+    """Rows of a repository's id, a key and a value, as a mapping per repository."""
+    values: dict[UUID, dict[str, Any]] = defaultdict(dict)
+    for repository_id, key, value in rows:
+        values[repository_id][key] = value
+    return values
+
+
+async def load_repositories(tx: Transaction) -> list[RepositoryName]:
+    """The repositories of a project, by root, also while their first run is active."""
+    return [RepositoryName(*row) for row in await tx.fetch_all(_SQL["names"])]
+
+
+async def load_roots(tx: Transaction) -> list[tuple[Path, datetime]]:
+    """The directories of a project's repositories, and when each was indexed."""
+    rows = await tx.fetch_all(_SQL["roots"])
+    return [(Path(root), indexed_at) for root, indexed_at in rows if indexed_at is not None]
+
+
+async def count_items(tx: Transaction, repositories: Sequence[UUID]) -> int:
+    """The number of files, chunks and vectors of these repositories."""
+    row = await tx.fetch_one(_SQL["count_items"], ids=list(repositories))
+    assert row is not None
+    return int(row[0])

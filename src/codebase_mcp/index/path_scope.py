@@ -35,8 +35,8 @@ class PathScope:
         """The scope for paths on disk; a path that is gone may have been a directory."""
         named = frozenset(paths)
         directories = frozenset(path for path in named if not (root / path).is_file())
-        there = (PurePosixPath(path) for path in named if os.path.lexists(root / path))
-        ancestors = frozenset(str(way) for path in there for way in path.parents)
+        existing = (PurePosixPath(path) for path in named if os.path.lexists(root / path))
+        ancestors = frozenset(str(parent) for path in existing for parent in path.parents)
         return cls(named, directories, ancestors - {"."})
 
     @property
@@ -48,7 +48,6 @@ class PathScope:
         return any(names[-1] in _RULES or ".git" in names for names in parts)
 
     def parameters(self) -> dict[str, object]:
-        """The paths as parameters of SQL statements."""
         return {
             "paths": [escape_path(os.fsencode(path)) for path in self.paths | self.ancestors],
             "directories": [escape_path(os.fsencode(path)) + "/" for path in self.directories],

@@ -1,20 +1,32 @@
-"""What has to be done so that the stored files equal the listed ones?
+"""What has to be done so that a snapshot holds the listed files?
 
-Pure: a listing and what is stored go in, a plan comes out.
+Pure: a listing and the stored files go in, a plan comes out. Files on disk are compared by size and
+times, files of a commit by the hash of their content.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from codebase_mcp.model import RACY_NS, FileFailure, Listing, SourceFile
 
-# Says which files are generated or vendored: those below it are sorted in anew when it changes.
+if TYPE_CHECKING:
+    from codebase_mcp.source.commit_listing import CommitListing
+
+# Says which files are generated or vendored: when it changes, all files below it are read again.
 ATTRIBUTES = ".gitattributes"
 
 # PostgreSQL indexes the path, and an entry must fit a third of a page.
 MAX_PATH_BYTES = 2_000
+
+# If a larger share of its files differs, a commit gets a snapshot without a base.
+MAX_DIFFERENT_SHARE = 0.3
+
+Hashes = Mapping[str, str]
+"""The hash of the content of each path of a snapshot, in hexadecimal form."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +44,7 @@ class StoredFile:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Files to read, paths to forget, and how many need neither."""
+    """Files to read, paths to delete from the snapshot, and how many need neither."""
 
     to_read: tuple[SourceFile, ...]
     removed: tuple[str, ...]
@@ -40,47 +52,131 @@ class Plan:
     failures: tuple[FileFailure, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class CommitPlan(Plan):
+    """The plan for a commit, whose snapshot may differ from a base.
+
+    ``copied`` are paths whose rows to copy, by snapshot; ``replaced`` are paths of the base that
+    the commit lacks or has with different content.
+    """
+
+    copied: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
+    replaced: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class RunCounts:
+    """The results of a run so far; the only state shared by its batches."""
+
+    total: int
+    done: int = 0
+    added: list[str] = field(default_factory=list)
+    changed: list[str] = field(default_factory=list)
+    unchanged: int = 0
+    chunks: int = 0
+    skipped: Counter[str] = field(default_factory=Counter)
+    failures: list[FileFailure] = field(default_factory=list)
+    secrets_masked: int = 0
+    encodings: Counter[str] = field(default_factory=Counter)
+
+    @classmethod
+    def of(cls, listing: Listing, plan: Plan) -> RunCounts:
+        return cls(
+            len(listing.files),
+            plan.unchanged,
+            unchanged=plan.unchanged,
+            skipped=Counter(listing.skipped),
+            failures=list(plan.failures),
+        )
+
+    @property
+    def indexed(self) -> int:
+        return len(self.added) + len(self.changed)
+
+
 def make_plan(
     listing: Listing, stored: Mapping[str, StoredFile], *, same_classifier: bool = True
 ) -> Plan:
     """Compare by size and times; the reader of a file compares its content.
 
-    Files that another version classified are all read again, as are those whose repository says
-    something else about them now.
+    All files are read again if another version classified them, or if their attributes may have
+    changed.
     """
-    restated = _restated(listing, stored)
+    before = {p: (f.size, f.ctime_ns) for p, f in stored.items() if p.endswith(ATTRIBUTES)}
+    now = {f.path: (f.size, f.ctime_ns) for f in listing.files if f.path.endswith(ATTRIBUTES)}
+    affected = _differing_folders(now, before) if stored else ()
     failures = list(listing.failures)
     to_read = []
     unchanged = 0
     for file in listing.files:
-        if len(file.path.encode()) > MAX_PATH_BYTES:
+        if not _is_storable(file):
             failures.append(FileFailure(file.path, "Path is too long"))
         elif (
             same_classifier
-            and not file.path.startswith(restated)
+            and not file.path.startswith(affected)
             and _is_same(file, stored.get(file.path))
         ):
             unchanged += 1
         else:
             to_read.append(file)
-    listed = {file.path for file in listing.files}
-    removed = tuple(sorted(path for path in stored if path not in listed))
+    removed = tuple(sorted(stored.keys() - {file.path for file in listing.files}))
     return Plan(tuple(to_read), removed, unchanged, tuple(failures))
 
 
-def _restated(listing: Listing, stored: Mapping[str, StoredFile]) -> tuple[str, ...]:
-    """What the paths of files begin with whose attributes may be others than when stored."""
-    if not stored:
-        return ()
-    listed = {f.path: (f.size, f.ctime_ns) for f in listing.files if f.path.endswith(ATTRIBUTES)}
-    known = {path: (f.size, f.ctime_ns) for path, f in stored.items() if path.endswith(ATTRIBUTES)}
-    changed = {path for path, _ in listed.items() ^ known.items()}
-    return tuple(path.removesuffix(ATTRIBUTES) for path in changed)
+def plan_commit(
+    commit: CommitListing, own: Hashes, base: Hashes, sources: Mapping[int, Hashes]
+) -> CommitPlan:
+    """Compare a commit with its own snapshot, its base, and snapshots to copy from.
+
+    Its own snapshot may be incomplete. Only content that no snapshot has at the same path is read.
+    """
+    files = commit.listing.files
+    hashes = {f.path: commit.object_ids[f.path] for f in files if _is_storable(f)}
+    inherited = _same(hashes, base)
+    done = _same(hashes, own) | inherited
+    copied = {}
+    for snapshot_id, stored in sources.items():
+        if paths := tuple(sorted(_same(hashes, stored) - done)):
+            copied[snapshot_id] = paths
+            done |= set(paths)
+    too_long = [FileFailure(f.path, "Path is too long") for f in files if f.path not in hashes]
+    return CommitPlan(
+        to_read=tuple(file for file in files if file.path in hashes and file.path not in done),
+        removed=tuple(sorted(path for path in own if path not in hashes or path in inherited)),
+        unchanged=len(done),
+        failures=(*commit.listing.failures, *too_long),
+        copied=copied,
+        replaced=tuple(path for path in base if path not in inherited),
+    )
+
+
+def share_of_same(commit: CommitListing, hashes: Hashes) -> float:
+    """The share of files that are the same in a commit and a snapshot, of the larger of the two."""
+    most = max(len(commit.object_ids), len(hashes))
+    return len(_same(commit.object_ids, hashes)) / most if most else 1.0
 
 
 def trusted_mtime(file: SourceFile, read_at_ns: int) -> int:
     """The modification time to store: 0 where the file was touched too shortly before the read."""
     return 0 if max(file.mtime_ns, file.ctime_ns) > read_at_ns - RACY_NS else file.mtime_ns
+
+
+def _same(commit: Hashes, stored: Hashes) -> set[str]:
+    """The paths with the same content, except below attributes that differ."""
+    now = {path: of for path, of in commit.items() if path.endswith(ATTRIBUTES)}
+    before = {path: of for path, of in stored.items() if path.endswith(ATTRIBUTES)}
+    affected = _differing_folders(now, before)
+    same = {path for path, of in commit.items() if stored.get(path) == of}
+    return {path for path in same if not path.startswith(affected)}
+
+
+def _differing_folders(now: Mapping[str, object], before: Mapping[str, object]) -> tuple[str, ...]:
+    """The folders whose attribute files differ, each as the prefix of the paths below it."""
+    return tuple({path.removesuffix(ATTRIBUTES) for path, _ in now.items() ^ before.items()})
+
+
+def _is_storable(file: SourceFile) -> bool:
+    return len(file.path.encode()) <= MAX_PATH_BYTES
 
 
 def _is_same(file: SourceFile, before: StoredFile | None) -> bool:

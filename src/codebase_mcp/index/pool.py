@@ -1,4 +1,4 @@
-"""Who splits and embeds texts? Worker processes for large runs, this process for small ones."""
+"""Splits and embeds texts: in worker processes for large runs, in this process for small runs."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ class Job:
 class PreparerPool:
     """Prepares texts without blocking the event loop.
 
-    Worker processes start when they are needed and end after they have been idle for a while; for
-    each of them a thread waits. Threads of this process use a job's own model; a worker process
+    Worker processes start when they are needed and end after they have been idle for a while; a
+    thread waits for each of them. Threads of this process use a job's own model; a worker process
     loads it from its source.
     """
 
@@ -56,7 +56,7 @@ class PreparerPool:
     async def prepare(
         self, texts: Sequence[RawText], job: Job, *, small: bool
     ) -> list[PreparedBlob]:
-        """Prepare one batch: in a thread if the whole run is ``small``, else in a process.
+        """Prepare a batch: in a thread if the whole run is ``small``, else in a process.
 
         Raises:
             IndexingFailed: the workers cannot start, crash repeatedly, or were stopped.
@@ -64,14 +64,14 @@ class PreparerPool:
         if not texts:
             return []
         if small:
-            return await asyncio.to_thread(self._prepare_here, texts, job)
+            return await asyncio.to_thread(self._prepare_in_thread, texts, job)
         self._under_way += 1
         if self._rest is not None:
             self._rest.cancel()
         try:
             return await self._in_process(texts, job)
         except WorkerDied:
-            return await self._one_by_one(texts, job)
+            return await self._prepare_singly(texts, job)
         finally:
             self._under_way -= 1
             if not self._under_way and not self._is_closed:
@@ -88,11 +88,11 @@ class PreparerPool:
             process.kill()
         self._threads.shutdown()
 
-    async def _one_by_one(self, texts: Sequence[RawText], job: Job) -> list[PreparedBlob]:
+    async def _prepare_singly(self, texts: Sequence[RawText], job: Job) -> list[PreparedBlob]:
         """After a worker crashed: find the text that crashes its parser, and split it by lines.
 
-        Grammars are native code, and some input crashes them. A worker that prepares one text at a
-        time shows which text it is.
+        Grammars are native code, and some input crashes them. A worker that prepares a single text
+        at a time shows which text it is.
         """
         prepared = []
         for raw in texts:
@@ -111,9 +111,9 @@ class PreparerPool:
 
     async def _in_process(self, texts: Sequence[RawText], job: Job) -> list[PreparedBlob]:
         loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._threads, self._prepare_there, texts, job)
+        return await loop.run_in_executor(self._threads, self._prepare_in_process, texts, job)
 
-    def _prepare_there(self, texts: Sequence[RawText], job: Job) -> list[PreparedBlob]:
+    def _prepare_in_process(self, texts: Sequence[RawText], job: Job) -> list[PreparedBlob]:
         with self._lock:
             if self._is_closed:
                 raise IndexingFailed("The index run was stopped")
@@ -150,6 +150,6 @@ class PreparerPool:
         if is_any_left:  # on a batch that nothing waits for any more
             self._rest = asyncio.get_running_loop().call_later(self._idle_s, self._end_idle)
 
-    def _prepare_here(self, texts: Sequence[RawText], job: Job) -> list[PreparedBlob]:
+    def _prepare_in_thread(self, texts: Sequence[RawText], job: Job) -> list[PreparedBlob]:
         with self._local_lock:
             return self._local.prepare(texts, job.profile_id, job.generation, job.model)

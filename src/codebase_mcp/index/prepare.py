@@ -2,6 +2,11 @@
 
 From a text it makes rows for COPY: chunks with their terms and vectors, symbols, references, and
 the term ids for the project's document frequencies. It uses no paths and no database.
+
+The text of a chunk often does not show its subject: the body of ``retry`` contains loops and
+sleeps. So its vector is moved towards the name of its definition, towards all names that its file
+defines, and towards the file's comments. With vectors alone NDCG@10 rises from 0.70 to 0.81, see
+``docs/search-quality.md``. The cost of a search stays the same.
 """
 
 from __future__ import annotations
@@ -15,20 +20,24 @@ from numpy.typing import NDArray
 from codebase_mcp.chunking.lines import split_lines
 from codebase_mcp.embedding.embedder import LocalModel, Passages, Vectors
 from codebase_mcp.index import rows
-from codebase_mcp.index.context import Context, in_context
 from codebase_mcp.model import Chunk, Reference, Symbol
 from codebase_mcp.source.encoding import UTF8
-from codebase_mcp.text import references
 from codebase_mcp.text.counting import Counts, Lexicon, term_table
+from codebase_mcp.text.references import pack
 from codebase_mcp.text.tokens import fold
 
 # BM25 (Robertson & Zaragoza, "The Probabilistic Relevance Framework", 2009) with a fixed average
 # length, so that stored weights do not depend on the rest of the project. The averages are those of
-# code split at about 800 characters, and of the comments of one file.
+# code split at about 800 characters, and of the comments of a file.
 K1 = 1.5
 B = 0.75
 AVERAGE_CHUNK_TERMS = 100.0
 AVERAGE_COMMENT_TERMS = 150.0
+
+# The weight of each part of a chunk's context; the chunk's own vector has weight 1.
+OF_CHUNK = 0.3
+NAMES = 0.3
+COMMENTS = 0.3
 
 # pgvector's sparsevec holds no more non-zero elements.
 MAX_TERMS = 16_000
@@ -45,9 +54,9 @@ MAX_LEXICON = 250_000
 
 @dataclass(frozen=True, slots=True)
 class RawText:
-    """A decoded text and what identifies its blob.
+    """A decoded text and the parts of its blob's identity.
 
-    ``secrets`` is how many are masked in it. ``encoding`` is what it was in. ``unparsed`` splits it
+    ``secrets`` counts the masked secrets. ``encoding`` is that of the file. ``unparsed`` splits it
     by lines instead of by syntax, for a text that crashes its parser.
     """
 
@@ -62,9 +71,9 @@ class RawText:
 
 @dataclass(frozen=True, slots=True)
 class PreparedBlob:
-    """The COPY rows of one blob; `terms` are the terms of each of its chunks, one after another.
+    """The COPY rows of a blob; ``terms`` are the terms of all its chunks, in order.
 
-    ``blob_row`` lacks the last column, for which repository the terms are counted.
+    ``blob_row`` lacks the last column, the repository for which the terms are counted.
     """
 
     blob_id: int
@@ -85,11 +94,7 @@ class Preparer:
         self._terms = term_table()
 
     def prepare(
-        self,
-        texts: Sequence[RawText],
-        profile_id: int,
-        generation: int,
-        model: LocalModel,
+        self, texts: Sequence[RawText], profile_id: int, generation: int, model: LocalModel
     ) -> list[PreparedBlob]:
         """Split, count and embed some texts at once."""
         if len(self._lexicon) > MAX_LEXICON:
@@ -104,17 +109,15 @@ class Preparer:
         ]
         bags = self._lexicon.bags(passages)
         terms = self._terms.count(bags)
-        remarks = ["\n".join(outline.comments) for outline in outlines]
-        remark_bags = self._lexicon.bags(remarks)
-        comments = self._terms.count(remark_bags)
+        comment_texts = ["\n".join(outline.comments) for outline in outlines]
+        comment_bags = self._lexicon.bags(comment_texts)
+        comments = self._terms.count(comment_bags)
         vectors = in_context(
             model.encode_passages(Passages(passages, bags)),
-            Context(
-                of_chunk=self._embed(model, [c.symbol or "" for o in outlines for c in o.chunks]),
-                names=self._embed(model, [" ".join(s.name for s in o.symbols) for o in outlines]),
-                comments=model.encode_passages(Passages(remarks, remark_bags)),
-                chunk_counts=[len(outline.chunks) for outline in outlines],
-            ),
+            of_chunk=self._embed(model, [c.symbol or "" for o in outlines for c in o.chunks]),
+            names=self._embed(model, [" ".join(s.name for s in o.symbols) for o in outlines]),
+            comments=model.encode_passages(Passages(comment_texts, comment_bags)),
+            chunk_counts=[len(outline.chunks) for outline in outlines],
         )
         weights = bm25_weights(terms, AVERAGE_CHUNK_TERMS)
         comment_weights = bm25_weights(comments, AVERAGE_COMMENT_TERMS)
@@ -146,6 +149,26 @@ class Preparer:
 
     def _embed(self, model: LocalModel, texts: Sequence[str]) -> Vectors:
         return model.encode_passages(Passages(texts, self._lexicon.bags(texts)))
+
+
+def in_context(
+    chunks: Vectors,
+    of_chunk: Vectors,
+    names: Vectors,
+    comments: Vectors,
+    chunk_counts: Sequence[int],
+) -> Vectors:
+    """The unit vectors of chunks, a row for each, moved towards their context.
+
+    ``of_chunk`` has a row for each chunk, the name of its definition. ``names`` and ``comments``
+    have a row for each file, and ``chunk_counts`` its number of chunks. All are unit vectors, or
+    zeros where there is no context.
+    """
+    of_file = np.repeat(NAMES * names + COMMENTS * comments, chunk_counts, axis=0)
+    turned = chunks + OF_CHUNK * of_chunk + of_file
+    lengths = np.linalg.norm(turned, axis=1, keepdims=True)
+    vectors: Vectors = (turned / np.where(lengths > 0, lengths, 1)).astype(np.float32, copy=False)
+    return vectors
 
 
 def chunk_texts(text: str, spans: Iterable[tuple[int, int]]) -> list[str]:
@@ -191,11 +214,7 @@ def _blob_row(raw: RawText, generation: int, chunk_count: int, comments: bytes) 
 
 
 def _chunk_rows(
-    blob_id: int,
-    chunks: Sequence[Chunk],
-    terms: Counts,
-    weights: NDArray[np.float32],
-    first: int,
+    blob_id: int, chunks: Sequence[Chunk], terms: Counts, weights: NDArray[np.float32], first: int
 ) -> bytes:
     starts = terms.starts[first : first + len(chunks) + 1].tolist()
     out = []
@@ -239,8 +258,8 @@ def _symbol_row(blob_id: int, symbol: Symbol) -> bytes:
     )
 
 
-def _reference_row(blob_id: int, found: Sequence[Reference]) -> bytes:
-    if not found:
+def _reference_row(blob_id: int, references: Sequence[Reference]) -> bytes:
+    if not references:
         return b""
-    uses = references.pack(found)
+    uses = pack(references)
     return rows.row(rows.int8(blob_id), rows.text_array(uses), rows.text_array(uses.values()))

@@ -36,12 +36,18 @@ HEARTBEAT_S = 5.0
 DEAD_AFTER_S = 15.0
 POLL_S = 3.0
 
-# There is one for each repository, so this is far more than a server has.
+# Each repository has at most one waiting job, so this is far more than a server needs.
 MAX_WAITING = 1000
 _RETRY_AFTER_S = 60
 
 # A job that has killed this many workers has failed.
 MAX_CRASHES = 3
+
+_CRASHED = IndexingFailed(
+    f"The worker process ended {MAX_CRASHES} times in the middle of the run",
+    hint="What was stored is searchable. Check the log of codebase-mcp worker or of the server,"
+    " and the memory of the machine; then call index_codebase again.",
+)
 
 NO_WORKER = (
     "Index jobs are queued, but no worker is running. Run codebase-mcp worker, or a server with"
@@ -57,7 +63,7 @@ JobStatus = Literal["waiting", "running", "done", "failed", "cancelled"]
 
 @dataclass(frozen=True, slots=True)
 class IndexJob:
-    """A queued index run; ``error`` has the shape of the contract."""
+    """A queued index run; ``error`` is the error object of replies."""
 
     id: int
     operation_id: UUID
@@ -74,15 +80,11 @@ class IndexJob:
 
     @property
     def is_pending(self) -> bool:
-        """Whether it waits or runs."""
         return self.status in ("waiting", "running")
 
     @classmethod
     def from_row(cls, row: Sequence[Any]) -> IndexJob:
-        """From the columns of the statement ``jobs``."""
-        values = list(row)
-        values[8] = None if row[8] is None else json.loads(row[8])
-        return cls(*values)
+        return cls(*[*row[:8], json.loads(row[8] or "null"), *row[9:]])
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,8 +100,8 @@ class QueueState:
 class JobQueue:
     """The jobs of all projects of one database.
 
-    ``workers_here`` counts the workers of this process. ``start_worker`` starts one if no process
-    has any; it returns whether a worker is running then, or at once if it is told not to wait.
+    ``workers_here`` counts the workers of this process. ``start_worker(wait)`` starts a worker; if
+    ``wait`` it waits until that runs. It returns whether a worker is running.
     """
 
     def __init__(self, database: Database) -> None:
@@ -108,15 +110,12 @@ class JobQueue:
         self.start_worker: Callable[[bool], Awaitable[bool]] | None = None
 
     async def require_room(self) -> None:
-        """See that the queue can take one more job; it may be exceeded by a few at once.
+        """Check that the queue can take another job; concurrent callers may exceed it a little.
 
         Raises:
             Overloaded: too many are waiting.
         """
-        async with self.database.catalogue(readonly=True) as tx:
-            row = await tx.fetch_one(_SQL["count_waiting"], queue=QUEUE, most=MAX_WAITING)
-        assert row is not None
-        if row[0] >= MAX_WAITING:
+        if await self._count("count_waiting", queue=QUEUE, most=MAX_WAITING) >= MAX_WAITING:
             raise Overloaded(
                 f"The server is overloaded: {MAX_WAITING} index jobs are waiting",
                 hint="Nothing was queued; call again when some have ended.",
@@ -136,9 +135,9 @@ class JobQueue:
     ) -> IndexJob:
         """Queue an index run; a waiting job of the same repository is updated instead.
 
-        ``depth`` is how many commits of history it reads; None leaves that as it is. ``in_roots``
-        says that only a directory below an allowed root may be there when the job begins, and one
-        below ``roots`` if they are given.
+        ``depth`` is how many commits of history it reads; None leaves that as it is. With
+        ``in_roots`` the root must lie below an allowed root when the job begins, and below one of
+        ``roots`` if they are given.
         """
         repository_id = repository_id_of(project, root)
         options = {"name": name, "depth": depth, "in_roots": in_roots or None, "roots": roots}
@@ -170,7 +169,7 @@ class JobQueue:
         job_id: int | None = None,
         operation_id: UUID | None = None,
     ) -> list[IndexJob]:
-        """The jobs of a project, of a repository, or all; ended ones are kept for some days."""
+        """The jobs of a project, of a repository, or all; ended jobs are kept for some days."""
         async with self.database.catalogue(readonly=True) as tx:
             rows = await tx.fetch_all(
                 _SQL["jobs"],
@@ -183,7 +182,7 @@ class JobQueue:
         return [IndexJob.from_row(row) for row in rows]
 
     async def cancel(self, ids: Collection[int]) -> None:
-        """Remove waiting jobs from the queue and request running ones to stop."""
+        """Remove waiting jobs from the queue and request running jobs to stop."""
         async with self.database.catalogue() as tx:
             await tx.fetch_all(_SQL["cancel"], ids=list(ids))
 
@@ -192,24 +191,21 @@ class JobQueue:
 
         The wait is limited, as a job whose worker was killed does not end.
         """
-        known = await self.jobs(schema_name, repository_id)
-        ids = [job.id for job in known if job.is_pending]
+        jobs = await self.jobs(schema_name, repository_id)
+        ids = [job.id for job in jobs if job.is_pending]
         if ids:
             await self.cancel(ids)
             with suppress(TimeoutError):
                 async with asyncio.timeout(_STOP_S):
-                    await self._end(ids)
-        if known:
+                    while await self._count("count_running", ids=ids) > 0:  # noqa: ASYNC110 - in another process
+                        await asyncio.sleep(_STOP_POLL_S)
+        if jobs:
             async with self.database.catalogue() as tx:
-                await tx.execute(_SQL["forget"], ids=[job.id for job in known])
+                await tx.execute(_SQL["forget"], ids=[job.id for job in jobs])
 
-    async def _end(self, ids: Sequence[int]) -> None:
-        while await self._running(ids) > 0:  # noqa: ASYNC110 - they end in another process
-            await asyncio.sleep(_STOP_POLL_S)
-
-    async def _running(self, ids: Sequence[int]) -> int:
+    async def _count(self, statement: str, **parameters: object) -> int:
         async with self.database.catalogue(readonly=True) as tx:
-            row = await tx.fetch_one(_SQL["count_running"], ids=ids)
+            row = await tx.fetch_one(_SQL[statement], **parameters)
         assert row is not None
         return int(row[0])
 
@@ -221,15 +217,11 @@ class JobQueue:
     async def maintain(self) -> QueueState:
         """Return jobs of dead workers to the queue; the state of the queue after that."""
         async with self.database.catalogue() as tx:
-            await tx.lock("tend jobs")  # one process at a time; earlier versions use this key too
-            wanted = {"queue": QUEUE, "dead_after_s": DEAD_AFTER_S}
-            await tx.fetch_all(
-                _SQL["end_crashed"],
-                **wanted,
-                max_crashes=MAX_CRASHES,
-                error=json.dumps(_crashed().as_dict()),
-            )
-            await tx.fetch_all(_SQL["return_crashed"], **wanted)
+            await tx.lock("tend jobs")  # earlier versions use this key too
+            dead = {"queue": QUEUE, "dead_after_s": DEAD_AFTER_S}
+            error = json.dumps(_CRASHED.as_dict())
+            await tx.fetch_all(_SQL["end_crashed"], **dead, max_crashes=MAX_CRASHES, error=error)
+            await tx.fetch_all(_SQL["return_crashed"], **dead)
             row = await tx.fetch_one(_SQL["state"], queue=QUEUE)
         assert row is not None
         return QueueState(*row)
@@ -243,24 +235,16 @@ class JobQueue:
         return self.workers_here > 0 or await self.workers() > 0
 
     async def ensure_worker(self, *, wait: bool = True) -> bool:
-        """Whether a worker runs; starts one if there is none and this process may."""
+        """Whether a worker runs, after starting one if needed and if this process may."""
         if await self.has_worker():
             return True
         return self.start_worker is not None and await self.start_worker(wait)
 
     async def request(self, project: Project, root: Path) -> None:
-        """Queue an index run for a worker, without waiting for one to start."""
+        """Queue an index run, without waiting for a worker to start."""
         await self.enqueue(project, root)
         await self.ensure_worker(wait=False)
 
     def listener(self) -> NotificationListener:
-        """What rings when there may be something to do; who listens to it counts as a worker."""
+        """Notifies a worker of new jobs; each connected listener is counted as a worker."""
         return NotificationListener(self.database, _CHANNEL, _PRESENCE)
-
-
-def _crashed() -> IndexingFailed:
-    return IndexingFailed(
-        f"The worker process ended {MAX_CRASHES} times in the middle of the run",
-        hint="What was stored is searchable. Check the log of codebase-mcp worker or of the server,"
-        " and the memory of the machine; then call index_codebase again.",
-    )

@@ -1,7 +1,7 @@
 """Encodes rows in PostgreSQL's binary COPY format.
 
 Creating a Python object per value is slow for tens of thousands of rows, so vectors and term lists
-are converted from numpy arrays to bytes in one step. Formats: "COPY" (Binary Format) in
+are converted from numpy arrays to bytes at once. Formats: "COPY" (Binary Format) in
 PostgreSQL's manual; ``array_send``, pgvector's ``halfvec_send`` and ``sparsevec_send``.
 """
 
@@ -25,7 +25,6 @@ _TEXT_OID = 25
 
 
 def row(*fields: bytes) -> bytes:
-    """One row from its encoded fields."""
     return struct.pack(">h", len(fields)) + b"".join(fields)
 
 
@@ -65,7 +64,7 @@ def text(value: str | None) -> bytes:
 
 
 def int4_array(values: NDArray[np.int64]) -> bytes:
-    """A one-dimensional integer[]; each element carries its length before its value."""
+    """An integer[]; each element carries its length before its value."""
     if not len(values):
         return binary(struct.pack(">iii", 0, 0, _INT4_OID))
     elements = np.empty((len(values), 2), ">i4")
@@ -75,7 +74,6 @@ def int4_array(values: NDArray[np.int64]) -> bytes:
 
 
 def text_array(values: Collection[str]) -> bytes:
-    """A one-dimensional text[]."""
     if not values:
         return binary(struct.pack(">iii", 0, 0, _TEXT_OID))
     head = struct.pack(">iiiii", 1, 0, _TEXT_OID, len(values), 1)

@@ -13,7 +13,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 from uuid import UUID
 
 from codebase_mcp.database.connection import Database, Transaction
@@ -34,8 +34,7 @@ RunStatus = Literal["running", "interrupted", "success", "partial", "failed", "c
 class RunState:
     """The newest run of a repository.
 
-    The caller or process of an ``interrupted`` run is gone; a ``cancelled`` one was ended by a
-    user.
+    An ``interrupted`` run has lost its caller or process; a user ended a ``cancelled`` run.
 
     ``files_done`` of ``files_total`` are compared, and read if needed; ``files_indexed`` and
     ``chunks_created`` are new in the index. ``current_file`` is the last file that an active run
@@ -58,38 +57,33 @@ class RunState:
 
     @property
     def is_running(self) -> bool:
-        """Whether it is active."""
         return self.status == "running"
 
     @classmethod
-    def from_row(cls, row: Sequence[object]) -> RunState:
-        """From the columns of the statement ``runs``."""
-        values = list(row)
-        values[9] = tuple(json.loads(str(values[9])))
-        return cls(*values)  # type: ignore[arg-type]
+    def from_row(cls, row: Sequence[Any]) -> RunState:
+        return cls(*[*row[:9], tuple(json.loads(row[9])), *row[10:]])
 
 
+@dataclass(slots=True)
 class RunRecord:
-    """Stores the progress of one run, from ``begin`` on."""
+    """Stores the progress of a run, from ``begin`` on."""
 
-    def __init__(
-        self, database: Database, project: Project, repository_id: UUID, root: Path, operation: UUID
-    ) -> None:
-        self._database = database
-        self._project = project
-        self._repository_id = repository_id
-        self._root = root
-        self._operation_id = operation
-        self._is_begun = False
-        self._total = self._done = 0
+    database: Database
+    project: Project
+    repository_id: UUID
+    root: Path
+    operation_id: UUID
+    _is_begun: bool = False
+    _total: int = 0
+    _done: int = 0
 
     async def begin(self, tx: Transaction) -> None:
         """Replace the record of the previous run."""
         await tx.execute(
             _SQL["begin"],
-            repository_id=self._repository_id,
-            operation_id=self._operation_id,
-            root=str(self._root),
+            repository_id=self.repository_id,
+            operation_id=self.operation_id,
+            root=str(self.root),
             total=self._total,
             done=self._done,
         )
@@ -104,7 +98,7 @@ class RunRecord:
     async def advance(
         self, tx: Transaction, done: int, indexed: int, chunks: int, current_file: str | None
     ) -> None:
-        """Store the progress by one batch, in the transaction that stores the batch."""
+        """Store the progress by a batch, in the transaction that stores the batch."""
         if not self._is_begun and not indexed:
             self._done += done
             return
@@ -112,7 +106,7 @@ class RunRecord:
             await self.begin(tx)
         await tx.execute(
             _SQL["advance"],
-            repository_id=self._repository_id,
+            repository_id=self.repository_id,
             done=done,
             indexed=indexed,
             chunks=chunks,
@@ -121,38 +115,28 @@ class RunRecord:
 
     async def end(self, status: RunStatus, errors: Sequence[str] = ()) -> None:
         """Store how the run ended, if possible; otherwise the released lock shows that it ended."""
-        if not self._is_begun:
-            return
-        with suppress(CodebaseError):
-            async with self._database.transaction(self._project) as tx:
-                await tx.execute(
-                    _SQL["end"],
-                    repository_id=self._repository_id,
-                    status=status,
-                    errors=json.dumps(list(errors[:MAX_ERRORS])),
-                )
+        if self._is_begun:
+            with suppress(CodebaseError):
+                async with self.database.transaction(self.project) as tx:
+                    await tx.execute(
+                        _SQL["end"],
+                        repository_id=self.repository_id,
+                        status=status,
+                        errors=json.dumps(list(errors[:MAX_ERRORS])),
+                    )
 
 
 @asynccontextmanager
-async def recorded(
-    database: Database,
-    project: Project,
-    repository_id: UUID,
-    root: Path,
-    operation_id: UUID,
-    *,
-    is_requested: bool,
-) -> AsyncIterator[RunRecord]:
-    """The record of a run that holds the repository's lock; stores how the run ended.
+async def recorded(record: RunRecord, *, is_requested: bool) -> AsyncIterator[None]:
+    """Record a run that holds the repository's lock, and how it ended if it fails.
 
     The record of a run that no user requested begins when the run has something to do.
     """
-    record = RunRecord(database, project, repository_id, root, operation_id)
     if is_requested:
-        async with database.transaction(project) as tx:
+        async with record.database.transaction(record.project) as tx:
             await record.begin(tx)
     try:
-        yield record
+        yield
     except asyncio.CancelledError:
         await record.end("interrupted")
         raise
@@ -165,21 +149,21 @@ async def recorded(
 
 
 async def load_runs(tx: Transaction, repository_id: UUID | None = None) -> list[RunState]:
-    """The newest run of each repository, or of one, by root.
+    """The newest run of each repository, or of ``repository_id``, by root.
 
-    ``tx`` must not be read-only, so that it sees what is committed between its statements. A run
-    that had begun before its lock was found free, and has not ended after that, is interrupted.
+    ``tx`` must not be read-only, so that it sees commits between its statements. A run is
+    interrupted if it had begun before its lock was found free, and has not ended since.
     """
     begun = {(row[0], row[1]) for row in await tx.fetch_all(_SQL["running"])}
-    held = await tx.held([index_lock(of) for of, _ in begun])
-    found = []
+    held = await tx.held([index_lock(number) for number, _ in begun])
+    runs = []
     for row in await tx.fetch_all(_SQL["runs"], repository_id=repository_id):
         run = RunState.from_row(row)
-        if (run.repository_id, run.operation_id) in begun and run.is_running:
-            is_held = index_lock(run.repository_id) in held
-            run = run if is_held else replace(run, status="interrupted")
-        found.append(run)
-    return found
+        was_begun = (run.repository_id, run.operation_id) in begun
+        if run.is_running and was_begun and index_lock(run.repository_id) not in held:
+            run = replace(run, status="interrupted")
+        runs.append(run)
+    return runs
 
 
 async def mark_cancelled(tx: Transaction, operation_id: UUID) -> None:
@@ -188,5 +172,4 @@ async def mark_cancelled(tx: Transaction, operation_id: UUID) -> None:
 
 
 async def forget_run(tx: Transaction, repository_id: UUID) -> None:
-    """Delete the run of a repository."""
     await tx.execute(_SQL["forget"], repository_id=repository_id)

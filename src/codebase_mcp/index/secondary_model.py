@@ -1,7 +1,8 @@
 """Which chunks have no vector of the secondary model yet, and how are new vectors stored?
 
-Every function is one step inside a transaction of the caller. A text gets the vectors of all its
-chunks at once. So what is missing is what has no row, and a killed process leaves no state behind.
+Every function is a step inside a transaction of the caller. A text gets the vectors of all its
+chunks at once. So the missing vectors are those without a row, and a killed process leaves no state
+behind.
 
 The tables are called ``second_tier``, as earlier versions named them.
 """
@@ -44,8 +45,9 @@ class PendingText:
 class SecondaryModelState:
     """The backfill state of a project's secondary model.
 
-    ``growing`` means that a process is adding vectors now, ``waiting`` that none is: ``error`` is
-    the reason if it was tried. ``replaces`` is the model that is used until this one is complete.
+    ``growing`` means that a process is adding vectors now, ``waiting`` that no process is:
+    ``error`` is the reason if adding them failed. ``replaces`` is the model that searches use until
+    this model is complete.
     """
 
     model: str
@@ -57,7 +59,7 @@ class SecondaryModelState:
 
 
 async def open_secondary(tx: Transaction, profile: Profile) -> Profile:
-    """Store a profile as a secondary one, if it is not yet; returns the stored profile."""
+    """Store a profile as secondary, unless it is; returns the stored profile."""
     await tx.lock(store.WRITE_LOCK)
     stored = replace(profile, id=await store.store_profile(tx, profile))
     await tx.execute(_SQL["add"], profile_id=stored.id)
@@ -66,22 +68,22 @@ async def open_secondary(tx: Transaction, profile: Profile) -> Profile:
 
 
 async def note_unavailable(tx: Transaction, model: str, error: str) -> None:
-    """Store why a model is unavailable now."""
     await tx.execute(_SQL["note_unavailable"], model=model, error=error)
 
 
 async def missing(
-    tx: Transaction,
-    profile: Profile,
-    repositories: Sequence[UUID] | None = None,
-    limit: int = TEXTS_AT_ONCE,
+    tx: Transaction, profile: Profile, repositories: Sequence[UUID] | None = None
 ) -> list[PendingText]:
     """The next texts that need vectors, the newest files first; empty if all have them."""
-    wanted = None if repositories is None else list(repositories)
-    found = await tx.fetch_all(
-        _SQL["missing"], profile_id=profile.id, repositories=wanted, limit=limit
-    )
-    ids = [row[0] for row in found]
+    ids = [
+        row[0]
+        for row in await tx.fetch_all(
+            _SQL["missing"],
+            profile_id=profile.id,
+            repositories=None if repositories is None else list(repositories),
+            limit=TEXTS_AT_ONCE,
+        )
+    ]
     if not ids:
         return []
     texts = {
@@ -100,22 +102,17 @@ async def write_vectors(tx: Transaction, profile: Profile, vectors: Mapping[int,
     if await tx.fetch_one(_SQL["exists"], profile_id=profile.id) is None:
         return False
     stored = await store.stored_blobs(tx, profile.id, vectors)
-    fitting = {
-        blob_id: of_text
+    fitting = (
+        vector_rows(profile.id, blob_id, of_text)
         for blob_id, of_text in vectors.items()
         if stored.get(blob_id) == (len(of_text), False)
-    }
-    await store.copy_vectors(
-        tx,
-        rows.payload(
-            vector_rows(profile.id, blob_id, of_text) for blob_id, of_text in fitting.items()
-        ),
     )
+    await store.copy_vectors(tx, rows.payload(fitting))
     return True
 
 
 async def complete(tx: Transaction, profile: Profile) -> None:
-    """Use a profile that has all its vectors, and drop the others."""
+    """Let searches use a profile that has all its vectors, and drop all other profiles."""
     await tx.lock(store.WRITE_LOCK)
     await _forget(tx, await tx.fetch_all(_SQL["drop_others"], profile_id=profile.id))
     await tx.execute(_SQL["answer"], profile_id=profile.id)
@@ -144,33 +141,32 @@ async def load_state(
 
     ``configured`` is the secondary model of this process, whether its backfill has begun or not.
     """
-    known = await load_secondaries(tx)
-    if not known and configured is None:
+    stored = await load_secondaries(tx)
+    if not stored and configured is None:
         return None
-    unavailable: dict[str, str] = dict(await tx.fetch_all(_SQL["unavailable"]))
-    own = [one for one in known if configured in (None, one[0].model)]
-    model, number, is_answering = configured or "", 0, False
-    if own:
-        profile, is_answering = own[-1]
-        model, number = profile.model, profile.id
-    wanted = None if repositories is None else list(repositories)
-    [row] = await tx.fetch_all(_SQL["count"], profile_id=number, repositories=wanted)
-    total, done = row
-    old = next((profile.model for profile, answers in known if answers), None)
-    is_growing = bool(await tx.held([backfill_lock()]))
-    is_complete = done == total
-    return SecondaryModelState(
-        model,
-        done,
-        total,
-        "complete" if is_complete else "growing" if is_growing else "waiting",
-        None if is_complete else unavailable.get(model),
-        None if is_answering else old,
+    model, profile_id, is_used = configured or "", 0, False
+    used = None
+    for profile, is_profile_used in stored:
+        if is_profile_used and used is None:
+            used = profile.model
+        if configured in (None, profile.model):
+            model, profile_id, is_used = profile.model, profile.id, is_profile_used
+    of_repositories = None if repositories is None else list(repositories)
+    [(total, done)] = await tx.fetch_all(
+        _SQL["count"], profile_id=profile_id, repositories=of_repositories
     )
+    replaces = None if is_used else used
+    if done == total:
+        return SecondaryModelState(model, done, total, "complete", replaces=replaces)
+    errors: dict[str, str] = dict(await tx.fetch_all(_SQL["unavailable"]))
+    state: Literal["growing", "waiting"] = "waiting"
+    if await tx.held([backfill_lock()]):
+        state = "growing"
+    return SecondaryModelState(model, done, total, state, errors.get(model), replaces)
 
 
 def missing_notice(state: SecondaryModelState | None) -> str | None:
-    """What to say after an index run: that no vectors are stored, or why some cannot be added."""
+    """The notice after an index run: that no vectors are stored, or why some cannot be added."""
     if state is None or state.state == "complete" or (state.chunks_done and not state.error):
         return None
     return (

@@ -1,8 +1,8 @@
 """Stores the result of a run, batch by batch.
 
-Every function is one step inside a transaction of the caller. Batches of a project are written one
-at a time, under its write lock. So what a batch finds stored is still stored when it commits, and
-the sweep never runs during a batch.
+Every function is a step inside a transaction of the caller. Batches of a project are written under
+its write lock, one after another. So a blob that a batch reads as stored is still stored when the
+batch commits, and the sweep never runs during a batch.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from uuid import UUID
 import numpy as np
 
 from codebase_mcp.database.connection import Transaction
+from codebase_mcp.database.literals import array_literal
 from codebase_mcp.database.nearest import drop_near_indexes
 from codebase_mcp.database.projects import Project
 from codebase_mcp.database.queries import load_queries
 from codebase_mcp.embedding.profile import Profile
 from codebase_mcp.errors import SnapshotDropped
 from codebase_mcp.index import rows
-from codebase_mcp.index.identity import repository_id_of
+from codebase_mcp.index.identity import View, repository_id_of
 from codebase_mcp.index.path_scope import PathScope
-from codebase_mcp.index.plan import StoredFile, trusted_mtime
+from codebase_mcp.index.plan import RunCounts, StoredFile, trusted_mtime
 from codebase_mcp.index.prepare import PreparedBlob
 from codebase_mcp.index.runs import forget_run
-from codebase_mcp.index.view import View
-from codebase_mcp.model import FileFailure, SourceFile
+from codebase_mcp.model import SourceFile
 from codebase_mcp.source.classify import CLASSIFY_VERSION
 from codebase_mcp.text.tokens import ALL_CHUNKS, aggressive_stem, path_parts, term_id
 
@@ -36,7 +36,7 @@ _SQL = load_queries("codebase_mcp.index", "store.sql")
 
 WRITE_LOCK = "write"
 
-# What is made from a text goes with it.
+# The rows that are derived from a text are deleted with it.
 _DERIVED = ("delete_chunks", "delete_vectors", "delete_symbols", "delete_references")
 
 # How long a blob without a file is kept, so that going back to an earlier state embeds nothing.
@@ -56,7 +56,7 @@ class Snapshot:
 
     @property
     def is_rebuild(self) -> bool:
-        """Whether it is to replace the one that is searched."""
+        """Whether it is to replace the snapshot that is searched."""
         return not self.active and self.view.is_worktree
 
 
@@ -69,6 +69,15 @@ class FileRecord:
     read_at_ns: int
 
 
+@dataclass(frozen=True, slots=True)
+class StoredRepository:
+    """The settings of a repository's last run, and the profile of its index; None without index."""
+
+    selected_by: str = ""
+    ignore_patterns: Sequence[str] = ()
+    profile: Profile | None = None
+
+
 async def open_repository(
     tx: Transaction,
     project: Project,
@@ -77,11 +86,11 @@ async def open_repository(
     selected_by: str = "",
     *,
     ignore_patterns: Sequence[str] | None = None,
-) -> tuple[UUID, str]:
-    """The id and name of the repository at ``root``, which is created if it is new.
+) -> str:
+    """Create the repository at ``root`` if it is new; returns its name.
 
-    ``selected_by`` identifies the settings that select its files; without ``ignore_patterns`` those
-    that it has are kept.
+    ``selected_by`` identifies the settings that select its files; without ``ignore_patterns`` its
+    stored patterns are kept.
     """
     row = await tx.fetch_one(
         _SQL["upsert_repository"],
@@ -93,33 +102,23 @@ async def open_repository(
         ignore_patterns=None if ignore_patterns is None else list(ignore_patterns),
     )
     assert row is not None
-    return row[0], row[1]
+    return str(row[1])
 
 
-async def ignore_patterns_of(tx: Transaction, repository_id: UUID) -> list[str]:
-    """What of a repository is left out beside what the settings say."""
-    row = await tx.fetch_one(_SQL["ignore_patterns"], id=repository_id)
-    return [] if row is None else list(row[0])
-
-
-async def selected_by(tx: Transaction, repository_id: UUID) -> str:
-    """The settings that selected the files of a repository in its last run."""
-    row = await tx.fetch_one(_SQL["selected_by"], id=repository_id)
-    return "" if row is None else row[0]
-
-
-async def active_profile(tx: Transaction, view: View) -> Profile | None:
-    """The profile of the active index; None if there is none yet."""
-    row = await tx.fetch_one(_SQL["active_profile"], **view.parameters())
-    return None if row is None else Profile.from_row(row)
+async def load_repository(tx: Transaction, repository_id: UUID) -> StoredRepository:
+    """The stored state of a repository; empty if it is new."""
+    row = await tx.fetch_one(_SQL["repository"], id=repository_id)
+    if row is None:
+        return StoredRepository()
+    return StoredRepository(row[0], row[1], Profile.from_row(row[2:]) if row[2] else None)
 
 
 async def open_snapshot(
     tx: Transaction, view: View, profile: Profile, *, rebuild: bool
 ) -> Snapshot:
-    """The snapshot to write to: the active one, a first one, or a rebuild next to it.
+    """The snapshot to write to: the active snapshot, a first one, or a rebuild next to it.
 
-    A rebuild is a new generation of everything; an incomplete one is continued.
+    A rebuild is a new generation of everything; an incomplete rebuild is continued.
     """
     stored = replace(profile, id=await store_profile(tx, profile))
     active = await tx.fetch_one(_SQL["active_snapshot"], **view.parameters())
@@ -141,7 +140,7 @@ async def open_snapshot(
 
 
 async def store_profile(tx: Transaction, profile: Profile) -> int:
-    """The number of a profile in this project; a new profile is stored."""
+    """The id of a profile in this project; a new profile is stored."""
     if profile.id:
         return profile.id
     row = await tx.fetch_one(
@@ -157,8 +156,7 @@ async def store_profile(tx: Transaction, profile: Profile) -> int:
         shift=profile.scale.shift,
     )
     assert row is not None
-    number: int = row[0]
-    return number
+    return int(row[0])
 
 
 async def _create_snapshot(
@@ -177,16 +175,13 @@ async def _create_snapshot(
 
 
 async def stored_files(
-    tx: Transaction, snapshot: Snapshot, scope: PathScope | None = None
+    tx: Transaction, snapshot_id: int, scope: PathScope | None = None
 ) -> dict[str, StoredFile]:
-    """The files of the snapshot, or those in a scope, by path."""
-    if scope is None:
-        found = await tx.fetch_all(_SQL["stored_files"], snapshot_id=snapshot.id)
-    else:
-        found = await tx.fetch_all(
-            _SQL["stored_files_in"], snapshot_id=snapshot.id, **scope.parameters()
-        )
-    return {row[0]: StoredFile(*row) for row in found}
+    """The files of a snapshot, or those in a scope, by path."""
+    query = _SQL["stored_files" if scope is None else "stored_files_in"]
+    parameters = {} if scope is None else scope.parameters()
+    stored = await tx.fetch_all(query, snapshot_id=snapshot_id, **parameters)
+    return {row[0]: StoredFile(*row) for row in stored}
 
 
 async def up_to_date(tx: Transaction, view: View) -> Snapshot | None:
@@ -213,18 +208,18 @@ async def write_batch(
 ) -> tuple[int, list[FileRecord]]:
     """Store files with their blobs.
 
-    Returns the number of chunks that were embedded, and the files whose blob is neither stored nor
-    prepared: it was swept meanwhile, and must be prepared.
+    Returns the number of embedded chunks, and the files whose blob is neither stored nor prepared:
+    it was swept meanwhile, and must be prepared.
 
     Raises:
-        SnapshotDropped: it is not there any more.
+        SnapshotDropped: it does not exist any more.
     """
     await tx.lock(WRITE_LOCK)
     stored = await stored_blobs(tx, snapshot.profile.id, {file.blob_id for file in files})
     embedded = {blob_id for blob_id, (_, is_embedded) in stored.items() if is_embedded}
     fresh = [blob for blob_id, blob in prepared.items() if blob_id not in embedded]
-    known = embedded | prepared.keys()
-    kept = [file for file in files if file.blob_id in known]
+    available = embedded | prepared.keys()
+    kept = [file for file in files if file.blob_id in available]
     recut = [b for b in fresh if b.blob_id in stored and stored[b.blob_id][0] != b.chunk_count]
     new = [blob for blob in fresh if blob.blob_id not in stored]
     await _advance(tx, snapshot, len(kept))
@@ -240,7 +235,7 @@ async def write_batch(
     if snapshot.active and stored:
         await _show(tx, snapshot, list(stored))
     await _release(tx, released)
-    missing = [file for file in files if file.blob_id not in known]
+    missing = [file for file in files if file.blob_id not in available]
     return sum(blob.chunk_count for blob in fresh), missing
 
 
@@ -248,17 +243,15 @@ async def stored_blobs(
     tx: Transaction, profile_id: int, blob_ids: Iterable[int]
 ) -> dict[int, tuple[int, bool]]:
     """Which of these blobs are stored: their number of chunks, and whether they have vectors."""
-    found = await tx.fetch_all(_SQL["stored_blobs"], ids=list(blob_ids), profile_id=profile_id)
-    return {row[0]: (row[1], row[2]) for row in found}
+    stored = await tx.fetch_all(_SQL["stored_blobs"], ids=list(blob_ids), profile_id=profile_id)
+    return {row[0]: (row[1], row[2]) for row in stored}
 
 
 async def copy_vectors(tx: Transaction, payload: bytes) -> None:
-    """Store vectors, as rows of COPY."""
     await tx.copy(_SQL["copy_vectors"], payload)
 
 
 async def forget_files(tx: Transaction, snapshot: Snapshot, paths: Sequence[str]) -> None:
-    """Remove paths from the snapshot."""
     await tx.lock(WRITE_LOCK)
     released = await _delete_files(tx, snapshot, paths)
     await _advance(tx, snapshot, 0)
@@ -273,26 +266,25 @@ async def _advance(tx: Transaction, snapshot: Snapshot, done: int) -> None:
 async def _delete_files(tx: Transaction, snapshot: Snapshot, paths: Sequence[str]) -> list[int]:
     """Delete paths of the snapshot; returns the blobs that may be without a file now."""
     bound = {"snapshot_id": snapshot.id, "paths": list(paths)}
-    await tx.execute(_SQL["hand_down"], **bound)
+    await tx.execute(_SQL["copy_to_dependents"], **bound)
     return [row[0] for row in await tx.fetch_all(_SQL["delete_files"], **bound)]
 
 
 async def _release(tx: Transaction, ids: Sequence[int]) -> None:
     """Hide texts that have lost their last file from searches; the sweep deletes them later."""
-    if not ids:
-        return
-    await tx.execute(_SQL["release_blobs"], ids=ids)
-    await _hide(tx, ids)
+    if ids:
+        await tx.execute(_SQL["release_blobs"], ids=ids)
+        await _hide(tx, ids)
 
 
 async def _show(tx: Transaction, snapshot: Snapshot, ids: Sequence[int] | None = None) -> None:
-    """Count those of these texts, or of all, that searches could not find until now."""
+    """Let searches find and count these texts, or all texts, of the snapshot."""
     repository_id = snapshot.view.repository_id
     await tx.execute(_SQL["show_blobs"], repository_id=repository_id, ids=ids)
 
 
 async def _hide(tx: Transaction, ids: Sequence[int] | None = None) -> None:
-    """Hide those of these texts, or of all, that only commits or rebuilds hold now."""
+    """Hide the texts, among these or all, that only commits or rebuilds hold now."""
     hidden = [row[0] for row in await tx.fetch_all(_SQL["hidden_blobs"], ids=ids)]
     if hidden:
         await tx.execute(_SQL["subtract_frequencies"], ids=hidden)
@@ -307,15 +299,10 @@ async def start_run(tx: Transaction, snapshot: Snapshot, pending: Sequence[str])
     await tx.execute(_SQL["distrust_files"], id=snapshot.id, paths=list(pending))
 
 
-async def finish_run(
-    tx: Transaction,
-    snapshot: Snapshot,
-    skipped: Mapping[str, int],
-    failures: Sequence[FileFailure],
-) -> None:
+async def finish_run(tx: Transaction, snapshot: Snapshot, counts: RunCounts) -> None:
     """Record the outcome for the working tree; a rebuild replaces the previous index."""
     await tx.lock(WRITE_LOCK)
-    await _record_outcome(tx, snapshot, skipped, failures)
+    await _record_outcome(tx, snapshot, counts)
     dropped = await tx.execute(_SQL["delete_other_snapshots"], id=snapshot.id)
     if not snapshot.active:
         await tx.execute(_SQL["activate_snapshot"], id=snapshot.id)
@@ -327,46 +314,33 @@ async def finish_run(
         await _show(tx, snapshot)
 
 
-async def finish_commit(
-    tx: Transaction,
-    snapshot: Snapshot,
-    skipped: Mapping[str, int],
-    failures: Sequence[FileFailure],
-) -> None:
+async def finish_commit(tx: Transaction, snapshot: Snapshot, counts: RunCounts) -> None:
     """Record the outcome for a commit: it is complete, and copies in memory are out of date.
 
     Raises:
         SnapshotDropped: nothing named the commit any more.
     """
-    await _record_outcome(tx, snapshot, skipped, failures)
+    await _record_outcome(tx, snapshot, counts)
     await _advance(tx, snapshot, 0)
 
 
-async def _record_outcome(
-    tx: Transaction,
-    snapshot: Snapshot,
-    skipped: Mapping[str, int],
-    failures: Sequence[FileFailure],
-) -> None:
-    await tx.execute(
-        _SQL["record_outcome"],
-        id=snapshot.id,
-        skipped=json.dumps(dict(skipped)),
-        failures=json.dumps([[failure.path, failure.reason] for failure in failures]),
-    )
+async def _record_outcome(tx: Transaction, snapshot: Snapshot, counts: RunCounts) -> None:
+    skipped = json.dumps(dict(counts.skipped))
+    failures = _failures_json(counts)
+    await tx.execute(_SQL["record_outcome"], id=snapshot.id, skipped=skipped, failures=failures)
 
 
 async def finish_partial_run(
-    tx: Transaction, snapshot: Snapshot, scope: PathScope, failures: Sequence[FileFailure]
+    tx: Transaction, snapshot: Snapshot, scope: PathScope, counts: RunCounts
 ) -> None:
-    """Record the outcome of a partial run."""
     await tx.lock(WRITE_LOCK)
-    await tx.execute(
-        _SQL["finish_partial_run"],
-        id=snapshot.id,
-        failures=json.dumps([[failure.path, failure.reason] for failure in failures]),
-        **scope.parameters(),
-    )
+    failures = _failures_json(counts)
+    parameters = scope.parameters()
+    await tx.execute(_SQL["finish_partial_run"], id=snapshot.id, failures=failures, **parameters)
+
+
+def _failures_json(counts: RunCounts) -> str:
+    return json.dumps([[failure.path, failure.reason] for failure in counts.failures])
 
 
 async def flush_and_analyze(tx: Transaction) -> None:
@@ -389,7 +363,7 @@ async def sweep(tx: Transaction, grace_s: float) -> int:
 
 
 async def remove_repository(tx: Transaction, repository_id: UUID) -> bool:
-    """Delete a repository with everything that only it used; False if it is unknown."""
+    """Delete a repository with everything that only it used; False if it does not exist."""
     await tx.lock(WRITE_LOCK)
     await forget_run(tx, repository_id)
     if not await tx.execute(_SQL["delete_repository"], id=repository_id):
@@ -411,8 +385,8 @@ async def clear(tx: Transaction) -> None:
 async def _forget_chunks(tx: Transaction, blobs: Sequence[PreparedBlob]) -> None:
     """Delete the chunks of texts that are split differently than when they were stored.
 
-    That happens if a parser timed out in one of the two runs. Vectors of other models belong to the
-    old chunks and are deleted too.
+    That happens if a parser timed out in this run or the earlier run. Vectors of all models belong
+    to the old chunks and are deleted too.
     """
     if blobs:
         ids = [blob.blob_id for blob in blobs]
@@ -448,14 +422,9 @@ async def _count_terms(tx: Transaction, blobs: Sequence[PreparedBlob], snapshot:
     await tx.execute(
         _SQL["add_frequencies"],
         repository_id=snapshot.view.repository_id,
-        terms=_array_text([ALL_CHUNKS, *terms.tolist()]),
-        chunks=_array_text([chunks, *counts.tolist()]),
+        terms=array_literal([ALL_CHUNKS, *terms.tolist()]),
+        chunks=array_literal([chunks, *counts.tolist()]),
     )
-
-
-def _array_text(values: Sequence[int]) -> str:
-    """An array in PostgreSQL's text syntax; the driver takes four times as long for thousands."""
-    return "{" + ",".join(map(str, values)) + "}"
 
 
 def _file_row(snapshot_id: int, file: FileRecord) -> bytes:

@@ -7,17 +7,14 @@ SET name = coalesce(%(given_name)s::text, repository.name), selected_by = exclud
     ignore_patterns = coalesce(%(ignore_patterns)s::text[], repository.ignore_patterns)
 RETURNING id, name;
 
--- name: selected_by
--- The settings that selected the files of a repository.
-SELECT selected_by
-FROM repository
-WHERE id = %(id)s;
-
--- name: ignore_patterns
--- What of a repository is left out beside what the settings say.
-SELECT ignore_patterns
-FROM repository
-WHERE id = %(id)s;
+-- name: repository
+-- The settings of a repository's last run, and what its index was made with.
+SELECT r.selected_by, r.ignore_patterns, p.id, p.fingerprint, p.model, p.dimension, p.provider,
+       p.source, p.query_prefix, p.passage_prefix, p.slope, p.shift
+FROM repository AS r
+LEFT JOIN snapshot AS s ON s.repository_id = r.id AND s.view = 'worktree' AND s.active
+LEFT JOIN profile AS p ON p.id = s.profile_id
+WHERE r.id = %(id)s;
 
 -- name: delete_repository
 -- Forget a repository; its snapshots and files go with it.
@@ -34,14 +31,6 @@ ON CONFLICT (fingerprint) DO UPDATE
 SET model = excluded.model, provider = excluded.provider, source = excluded.source,
     query_prefix = excluded.query_prefix, passage_prefix = excluded.passage_prefix
 RETURNING id;
-
--- name: active_profile
--- What the index of a repository that answers searches was made with.
-SELECT p.id, p.fingerprint, p.model, p.dimension, p.provider, p.source, p.query_prefix,
-       p.passage_prefix, p.slope, p.shift
-FROM snapshot AS s
-JOIN profile AS p ON p.id = s.profile_id
-WHERE s.repository_id = %(repository_id)s AND s.view = %(view)s AND s.active;
 
 -- name: active_snapshot
 -- The snapshot that answers searches in one view of a repository.
@@ -169,16 +158,16 @@ SELECT b.id, b.chunk_count, b.chunk_count = 0 OR EXISTS (
 FROM blob AS b
 WHERE b.id = ANY(%(ids)s);
 
--- name: hand_down
+-- name: copy_to_dependents
 -- Before paths of a snapshot change: those that differ from it keep the files as they are now.
-WITH heirs AS (
+WITH dependents AS (
     SELECT s.id, changed.path
     FROM snapshot AS s, unnest(%(paths)s::text[]) AS changed (path)
     WHERE s.base_id = %(snapshot_id)s
 ), replaced AS (
     INSERT INTO replaced_file (snapshot_id, path)
     SELECT id, path
-    FROM heirs
+    FROM dependents
     ON CONFLICT DO NOTHING
     RETURNING snapshot_id, path
 )

@@ -1,6 +1,6 @@
-"""One process that splits and embeds texts, a batch at a time, asked over a pipe.
+"""A process that splits and embeds texts, a batch at a time, which it receives over a pipe.
 
-Not an executor of the standard library: ``ProcessPoolExecutor`` fails all batches when one process
+Not an executor of the standard library: ``ProcessPoolExecutor`` fails all batches when a process
 dies, cannot be stopped within a batch, and leaves named semaphores behind when it is killed.
 """
 
@@ -29,12 +29,12 @@ _NAME = "codebase-mcp-worker"
 
 # Exit status of a process that imported an unguarded main program instead of becoming a worker …
 _EXIT_UNGUARDED = 78
-# … or failed before it became one.
+# … or failed before it became a worker.
 _EXIT_UNSTARTED = 1
 
 
 class WorkerDied(Exception):
-    """The process died within a batch, or before it took one."""
+    """The process died within a batch, or before its first batch."""
 
     def __init__(self, exit_code: int | None) -> None:
         super().__init__(f"exit status {exit_code}")
@@ -42,7 +42,7 @@ class WorkerDied(Exception):
 
 
 class WorkerProcess:
-    """A process and our end of the pipe to it; one thread at a time gives it work."""
+    """A process and our end of the pipe to it; a single thread at a time gives it work."""
 
     def __init__(self) -> None:
         context = get_context("spawn")
@@ -50,7 +50,7 @@ class WorkerProcess:
         self._process = context.Process(
             target=_work, args=(theirs, grammar_folder.chosen()), name=_NAME, daemon=True
         )
-        # One thread for matrices, as each core has its process already.
+        # A single thread for matrices, as each core has its process already.
         with block_sigint_in_children(), default_variable("OPENBLAS_NUM_THREADS", "1"):
             self._process.start()
         theirs.close()  # else the pipe would not end with the process
@@ -58,7 +58,7 @@ class WorkerProcess:
     def prepare(
         self, texts: Sequence[RawText], profile_id: int, generation: int, source: LocalSource
     ) -> list[PreparedBlob]:
-        """Prepare one batch; an error is raised here as it was there.
+        """Prepare a batch; an error in the process is raised here.
 
         Raises:
             WorkerDied: also if another thread kills the process.
@@ -90,7 +90,6 @@ def require_main_guard() -> None:
 
 
 def _work(pipe: connection.Connection, grammars: Path | None) -> None:
-    """The main function of the process."""
     on_parent_exit(lambda: os._exit(1))  # also within a batch
     grammar_folder.choose(grammars)
     gc.freeze()

@@ -24,9 +24,9 @@ from codebase_mcp.tools.rules import check_repository_id
 
 if TYPE_CHECKING:
     from codebase_mcp.app.app import App
+    from codebase_mcp.freshness.trees import TreeState
     from codebase_mcp.index.inventory import RepositoryDetails, RepositoryFacts
     from codebase_mcp.index.refs import StoredRef
-    from codebase_mcp.index.trees import TreeState
     from codebase_mcp.projects.identity import Identity
 
 # The page does not wait longer for the comparison with the files.

@@ -16,7 +16,7 @@ from codebase_mcp.chunking.lines import split_lines
 from codebase_mcp.database.connection import Transaction
 from codebase_mcp.database.queries import load_queries
 from codebase_mcp.database.transaction import Row
-from codebase_mcp.index.view import View
+from codebase_mcp.index.identity import View
 from codebase_mcp.records.anchoring import (
     AnchorSpot,
     CodeReference,

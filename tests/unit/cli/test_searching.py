@@ -8,12 +8,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from codebase_mcp.app.app import SearchReport
-from codebase_mcp.app.freshness import IndexFreshness
 from codebase_mcp.app.scopes import CallScope
 from codebase_mcp.cli.searching import show
 from codebase_mcp.cli.terminal import Terminal
 from codebase_mcp.database.projects import Project
 from codebase_mcp.embedding.profile import Profile
+from codebase_mcp.freshness.verified_search import IndexFreshness
 from codebase_mcp.replies.text import read_search
 from codebase_mcp.search.hits import Hit
 from codebase_mcp.search.scope import ScopedSnapshot

@@ -8,7 +8,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codebase_mcp.index.commit_plan import plan_commit, share_of_same
+from codebase_mcp.index.plan import plan_commit, share_of_same
 from codebase_mcp.model import FileKind, Listing, SourceFile
 from codebase_mcp.source.commit_listing import CommitListing
 

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from codebase_mcp.app.app import SearchReport
-from codebase_mcp.app.freshness import IndexFreshness
 from codebase_mcp.app.scopes import CallScope
 from codebase_mcp.database.projects import Project
 from codebase_mcp.embedding.profile import Profile
+from codebase_mcp.freshness.verified_search import IndexFreshness
 from codebase_mcp.replies.text import search_text
 from codebase_mcp.search.help import NO_HINT, Help
 from codebase_mcp.search.hits import Hit, LineRange, Location

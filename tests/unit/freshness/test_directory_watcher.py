@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-import asyncio
 import shutil
 import subprocess
 import sys
 import threading
-import time
 from pathlib import Path
 
 import pytest
+from tests.waiting import until
 
-from codebase_mcp.background.directory_watcher import DirectoryWatcher, open_notify
+from codebase_mcp.freshness.directory_watcher import DirectoryWatcher, open_notify
 
 pytestmark = pytest.mark.anyio
-
-LIMIT_S = 30.0
 
 BEYOND_THE_LIMIT = """
 import asyncio, sys
 from pathlib import Path
-from codebase_mcp.background.directory_watcher import CannotWatch, DirectoryWatcher
+from codebase_mcp.freshness.directory_watcher import CannotWatch, DirectoryWatcher
 Path("/proc/sys/user/max_inotify_watches").write_text("10")
 async def main():
     watcher = DirectoryWatcher(lambda paths: None)
@@ -34,10 +31,7 @@ asyncio.run(main())
 
 
 async def reported(events: list[str], name: str) -> None:
-    deadline = time.monotonic() + LIMIT_S
-    while not any(path.endswith(name) for path in events):
-        assert time.monotonic() < deadline, events
-        await asyncio.sleep(0.01)
+    await until(lambda: any(path.endswith(name) for path in events))
 
 
 async def test_added_directories_are_watched_like_the_others(tmp_path: Path) -> None:

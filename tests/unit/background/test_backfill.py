@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from codebase_mcp.index.backfill import grouped
+from codebase_mcp.background.backfill import grouped
 from codebase_mcp.index.secondary_model import PendingText
 
 

@@ -1,7 +1,7 @@
 """Which paths in these directories have changed? The operating system reports events.
 
 On Linux each directory is watched by itself, so ignored directories cost nothing. macOS and Windows
-watch a whole tree at the cost of one directory.
+watch a whole tree at the cost of a single directory.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ log = logging.getLogger(__name__)
 STEP_MS = 25
 MAX_DELAY_MS = 100
 
-# New directories get watch threads of their own, up to this many; then one replaces them all.
+# New directories get watch threads of their own, up to this many; then a single thread replaces
+# them all.
 _MAX_THREADS = 4
 
 WATCHES_RECURSIVELY = sys.platform in ("darwin", "win32")
@@ -45,7 +46,7 @@ class DirectoryWatcher:
         self._threads: list[_WatchThread] = []
 
     async def watch(self, directories: Sequence[str]) -> None:
-        """Watch these directories, and no others.
+        """Watch only these directories from now on.
 
         Raises:
             CannotWatch: there are too many of them.
@@ -70,7 +71,6 @@ class DirectoryWatcher:
             await self.watch(all_directories)
 
     async def close(self) -> None:
-        """Stop watching."""
         threads, self._threads = self._threads, []
         await asyncio.to_thread(_close, threads)
 
@@ -86,7 +86,7 @@ class DirectoryWatcher:
 
 
 class _WatchThread:
-    """One set of directories, with the thread that waits for their events."""
+    """A set of directories, with the thread that waits for their events."""
 
     def __init__(self, directories: Sequence[str], report: Callable[[set[str]], None]) -> None:
         self._notify = open_notify(directories)
@@ -116,7 +116,7 @@ def open_notify(directories: Sequence[str]) -> RustNotify:
     """Watch directories, except those that are gone or not readable.
 
     The class is private in watchfiles; checked with 1.3.0. The public ``watch`` does not say when
-    the directories are watched, except by a timeout; with one it discards events that arrive as
+    the directories are watched, except by a timeout, and then it discards events that arrive as
     the time runs out, and it logs every change. If the class is gone, use ``watch`` with
     ``rust_timeout=1`` and ``yield_on_timeout=True``: its first value says that it watches.
 
@@ -125,9 +125,9 @@ def open_notify(directories: Sequence[str]) -> RustNotify:
     """
     # Its option to ignore missing permissions also ignores the limits of the system.
     while True:
-        wanted = [one for one in directories if os.access(one, os.R_OK | os.X_OK)]
+        readable = [path for path in directories if os.access(path, os.R_OK | os.X_OK)]
         try:
-            return RustNotify(wanted, False, False, 0, WATCHES_RECURSIVELY, False)
+            return RustNotify(readable, False, False, 0, WATCHES_RECURSIVELY, False)
         except (FileNotFoundError, PermissionError):  # a directory went since the check
             continue
         except OSError as error:

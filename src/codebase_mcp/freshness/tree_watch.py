@@ -1,6 +1,6 @@
-"""How does the index of one repository follow its files?
+"""How does the index of a watched repository follow its files?
 
-Events of the operating system only say where to look. A ``TreeScan`` says what has changed there.
+Events of the operating system name directories. A ``TreeScan`` finds the changed files there.
 So ignored files, swap files and saves of the same text cost nothing, and a change during an update
 is not lost. A tree that cannot be watched is scanned at short intervals instead.
 """
@@ -11,22 +11,22 @@ import asyncio
 import logging
 import os
 import time
+from collections import deque
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from uuid import UUID
 
-from codebase_mcp.app.freshness import Freshness
-from codebase_mcp.background.directory_watcher import (
+from codebase_mcp.database.projects import Project
+from codebase_mcp.errors import CodebaseError
+from codebase_mcp.freshness.directory_watcher import (
     LIMITS_HINT,
     WATCHES_RECURSIVELY,
     CannotWatch,
     DirectoryWatcher,
 )
-from codebase_mcp.background.throttle import Throttle
-from codebase_mcp.database.projects import Project
-from codebase_mcp.errors import CodebaseError
+from codebase_mcp.freshness.trees import IndexedTrees, PendingChanges
 from codebase_mcp.index.build import RunResult
 from codebase_mcp.source.git_directory import git_dir_for
 from codebase_mcp.source.open_file import is_real_directory
@@ -45,10 +45,14 @@ MANY_PATHS = 30
 # The whole tree is scanned this often, as systems lose events and network drives send none.
 RESCAN_S = 300.0
 
-# A tree that cannot be watched is scanned this often; a large one less often, so that scanning
+# A tree that cannot be watched is scanned this often; if it is large less often, so that scanning
 # takes at most a twentieth of the time.
 POLL_S = 1.0
 POLL_SHARE = 20
+
+# A file may pass this many times within the window; after that it has to wait.
+_LIMIT = 10
+_WINDOW_S = 10.0
 
 MIN_PAUSE_S = 0.5
 MAX_PAUSE_S = 30.0
@@ -85,42 +89,78 @@ class _Events:
         return paths
 
 
+class Throttle:
+    """Limits how often each path is indexed, as logs change again and again.
+
+    ``clock`` returns seconds.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._passed: dict[str, deque[float]] = {}
+        self._waiting: set[str] = set()
+
+    @property
+    def has_waiting(self) -> bool:
+        return bool(self._waiting)
+
+    def admit(self, paths: set[str]) -> set[str]:
+        """The paths that may pass now; the rest waits."""
+        now = self._clock()
+        self._passed = {
+            path: times for path, times in self._passed.items() if times[-1] > now - _WINDOW_S
+        }
+        admitted = {path for path in paths if self._may_pass(path, now)}
+        self._waiting |= paths - admitted
+        self._waiting -= admitted
+        for path in admitted:
+            self._passed.setdefault(path, deque(maxlen=_LIMIT)).append(now)
+        return admitted
+
+    def due(self) -> set[str]:
+        """The waiting paths that may pass now."""
+        now = self._clock()
+        return {path for path in self._waiting if self._may_pass(path, now)}
+
+    def due_in_s(self, limit_s: float) -> float:
+        """Seconds until the next waiting path may pass, at most ``limit_s``."""
+        now = self._clock()
+        waits = [self._passed.get(path, [now])[0] + _WINDOW_S - now for path in self._waiting]
+        return max(min([*waits, limit_s]), 0.0)
+
+    def _may_pass(self, path: str, now: float) -> bool:
+        times = self._passed.get(path)
+        return times is None or len(times) < _LIMIT or times[0] <= now - _WINDOW_S
+
+
+@dataclass(slots=True, eq=False)
 class TreeWatch:
-    """Follows one repository until it is cancelled.
+    """Watches a repository until it is cancelled.
 
     ``on_update`` is called after each update. ``set_behind`` is called with True when changes wait
     to be indexed, and with False when none do. Without ``watch_events`` the tree is only polled.
     """
 
-    def __init__(
-        self,
-        freshness: Freshness,
-        project: Project,
-        repository_id: UUID,
-        root: Path,
-        *,
-        on_update: Callable[[IndexUpdate], None],
-        set_behind: Callable[[bool], Awaitable[None]],
-        watch_events: bool = True,
-    ) -> None:
-        self._freshness = freshness
-        self._project = project
-        self._repository_id = repository_id
-        self._root = root
-        self._on_update = on_update
-        self._set_behind = set_behind
-        self._watch_events = watch_events
-        self._events = _Events()
+    trees: IndexedTrees
+    project: Project
+    repository_id: UUID
+    root: Path
+    on_update: Callable[[IndexUpdate], None]
+    set_behind: Callable[[bool], Awaitable[None]]
+    watch_events: bool = True
+    _events: _Events = field(default_factory=_Events)
+    _watcher: DirectoryWatcher = field(init=False)
+    _throttle: Throttle = field(default_factory=Throttle)
+    _scan: TreeScan = field(init=False)
+    _git_dir: Path | None = None
+    _pending: PendingChanges = field(default_factory=PendingChanges)
+    _has_new_rules: bool = False
+    _uses_events: bool = True
+    _poll_s: float = RESCAN_S
+    _pause_s: float = 0.0
+
+    def __post_init__(self) -> None:
         self._watcher = DirectoryWatcher(self._on_events)
-        self._throttle = Throttle()
-        self._scan: TreeScan
-        self._git_dir: Path | None = None
-        self._pending: set[str] = set()
-        self._is_full = False
-        self._has_new_rules = False
-        self._uses_events = True
-        self._poll_s = RESCAN_S
-        self._pause_s = 0.0
 
     async def run(self) -> None:
         """Bring the index up to date, then keep it so."""
@@ -138,21 +178,21 @@ class TreeWatch:
 
     async def _start(self) -> None:
         """Watch first, then request a full update, so that no change is missed in between."""
-        if not await asyncio.to_thread(is_real_directory, self._root):
-            raise FileNotFoundError(str(self._root))
-        await self._set_behind(True)
-        selection = await asyncio.to_thread(self._freshness.selection_of, self._root)
-        self._scan = await asyncio.to_thread(TreeScan, self._root, selection)
-        self._git_dir = await asyncio.to_thread(git_dir_for, self._root)
+        if not await asyncio.to_thread(is_real_directory, self.root):
+            raise FileNotFoundError(str(self.root))
+        await self.set_behind(True)
+        selection = await asyncio.to_thread(self.trees.selection_of, self.root)
+        self._scan = await asyncio.to_thread(TreeScan, self.root, selection)
+        self._git_dir = await asyncio.to_thread(git_dir_for, self.root)
         await asyncio.to_thread(self._scan.changes)
         await self._start_watching()
         changes = await self._scan_changes(self._events.take(), everywhere=True)
         await self._watch_new_directories(changes)
-        self._is_full, self._has_new_rules = True, False
+        self._pending.needs_full_run, self._has_new_rules = True, False
 
     async def _follow(self) -> None:
         while True:
-            is_due = not (self._pending or self._is_full) and not await self._wait_for_events()
+            is_due = not self._pending and not await self._wait_for_events()
             await self._wait_until_quiet()
             paths = self._events.take()
             await self._watch_new_directories(await self._scan_changes(paths, everywhere=is_due))
@@ -168,7 +208,7 @@ class TreeWatch:
                 await self._events.came.wait()
         except TimeoutError:
             due = self._throttle.due()
-            self._pending |= due
+            self._pending.paths |= due
             return bool(due)
         return True
 
@@ -180,7 +220,7 @@ class TreeWatch:
             left_s = self._events.at + quiet_s - time.monotonic()
             if left_s <= 0:
                 return
-            await self._set_behind(True)
+            await self.set_behind(True)
             await asyncio.sleep(left_s)
 
     async def _quiet_s(self) -> float:
@@ -190,12 +230,12 @@ class TreeWatch:
             if await asyncio.to_thread((git_dir / "index.lock").exists):
                 return time.monotonic() - self._events.at + QUIET_S
             rebasing = [git_dir / "rebase-merge", git_dir / "rebase-apply"]
-            if await asyncio.to_thread(lambda: any(place.exists() for place in rebasing)):
+            if await asyncio.to_thread(lambda: any(path.exists() for path in rebasing)):
                 return QUIET_REBASE_S
         return QUIET_S if len(self._events.paths) >= MANY_PATHS else 0.0
 
     async def _scan_changes(self, paths: set[bytes], *, everywhere: bool) -> TreeChanges:
-        """Scan at these paths, or everywhere, and mark what has changed as pending."""
+        """Scan at these paths, or everywhere, and mark the changes as pending."""
         scan = self._scan
         within = None if everywhere else paths | {path.rpartition(b"/")[0] for path in paths}
         began = time.monotonic()
@@ -203,9 +243,9 @@ class TreeWatch:
         if everywhere and not self._uses_events:
             self._poll_s = max(POLL_S, POLL_SHARE * (time.monotonic() - began))
         # An event counts even if the times are the same: they may be too coarse to show a change.
-        self._pending |= {os.fsdecode(path) for path in paths if scan.has_file(path)}
+        self._pending.paths |= {os.fsdecode(path) for path in paths if scan.has_file(path)}
         self._add_pending(changes)
-        # A directory that was replaced by another of the same name is no longer watched.
+        # A directory that was deleted and created again is no longer watched.
         changes.new_directories += scan.directories_below(path for path in paths if path)
         return changes
 
@@ -222,18 +262,17 @@ class TreeWatch:
             self._add_pending(changes)
 
     def _add_pending(self, changes: TreeChanges) -> None:
-        """Mark the changes as pending."""
-        self._pending |= changes.changed
-        self._is_full |= changes.needs_full_run
+        self._pending.paths |= changes.changed
+        self._pending.needs_full_run |= changes.needs_full_run
         self._has_new_rules |= changes.has_new_rules
 
     async def _start_watching(self) -> None:
-        self._uses_events = self._watch_events
+        self._uses_events = self.watch_events
         self._poll_s = RESCAN_S if self._uses_events else POLL_S
         if not self._uses_events:
             return
         try:
-            directories = [str(self._root)] if WATCHES_RECURSIVELY else self._directories()
+            directories = [str(self.root)] if WATCHES_RECURSIVELY else self._directories()
             await self._watcher.watch(directories)
         except CannotWatch as error:
             await self._fall_back_to_polling(error)
@@ -243,7 +282,7 @@ class TreeWatch:
         await self._watcher.close()
         log.warning(
             "Cannot watch all directories of %s (%s). It is polled instead, which is slower: %s",
-            self._root,
+            self.root,
             error,
             LIMITS_HINT,
         )
@@ -263,54 +302,43 @@ class TreeWatch:
         self._events.came.set()
 
     async def _update_index(self) -> None:
-        """Index what is pending; if that fails it stays pending."""
-        if not self._is_full:
-            self._pending = self._throttle.admit(self._pending)
-        if not (self._pending or self._is_full):
-            if not self._throttle.has_waiting:
-                await self._set_behind(False)
-            return
-        paths, is_full = self._pending, self._is_full
-        self._pending, self._is_full = set(), False
-        began = time.monotonic()
-        try:
-            run = await self._freshness.update_index(
-                self._project, self._root, None if is_full else paths
-            )
-            if is_full and run is not None:
-                await self._track_stored()
-        except CodebaseError as error:
-            self._pending |= paths
-            self._is_full |= is_full
-            await self._report_failure(error, time.monotonic() - began)
-            return
-        except BaseException:
-            self._pending |= paths
-            self._is_full |= is_full
-            raise
-        self._pause_s = 0.0
-        if run is not None and (is_full or run.files_indexed or run.files_removed):
-            self._on_update(IndexUpdate(self._root, time.monotonic() - began, run=run))
+        """Index the pending changes; if that fails they stay pending."""
+        is_full = self._pending.needs_full_run
+        if not is_full:
+            self._pending.paths = self._throttle.admit(self._pending.paths)
+        if self._pending:
+            began = time.monotonic()
+            try:
+                run = await self._pending.index(self.trees, self.project, self.root)
+                if is_full and run is not None:
+                    await self._track_stored()
+            except CodebaseError as error:
+                self._pending.needs_full_run |= is_full
+                await self._report_failure(error, time.monotonic() - began)
+                return
+            self._pause_s = 0.0
+            if run is not None and (is_full or run.files_indexed or run.files_removed):
+                self.on_update(IndexUpdate(self.root, time.monotonic() - began, run=run))
         if not (self._events.paths or self._throttle.has_waiting):
-            await self._set_behind(False)
+            await self.set_behind(False)
 
     async def _track_stored(self) -> None:
         """Also scan indexed files that are ignored: git may track them."""
-        stored = await self._freshness.stored_paths(self._project, self._repository_id)
+        stored = await self.trees.stored_paths(self.project, self.repository_id)
         new = await asyncio.to_thread(self._scan.track, stored)
         await self._watch_new_directories(TreeChanges(new_directories=new))
 
     async def _report_failure(self, error: CodebaseError, seconds: float) -> None:
         """Report an error and pause, longer each time."""
         self._pause_s = min(max(2 * self._pause_s, MIN_PAUSE_S), MAX_PAUSE_S)
-        self._on_update(IndexUpdate(self._root, seconds, error=error))
+        self.on_update(IndexUpdate(self.root, seconds, error=error))
         log.warning(
             "Cannot update the index of %s; next try in %.1f s: %s",
-            self._root,
+            self.root,
             self._pause_s,
             error.message,
         )
-        await self._set_behind(True)
+        await self.set_behind(True)
         self._events.came.clear()
         await asyncio.sleep(MIN_PAUSE_S)
         with suppress(TimeoutError):  # the next change may fix the cause
@@ -318,7 +346,7 @@ class TreeWatch:
                 await self._events.came.wait()
 
     async def _wait_for_root(self) -> None:
-        log.warning("%s does not exist; its index is kept", self._root)
+        log.warning("%s does not exist; its index is kept", self.root)
         await self._watcher.close()
-        while not await asyncio.to_thread(is_real_directory, self._root):  # noqa: ASYNC110 - no event comes
+        while not await asyncio.to_thread(is_real_directory, self.root):  # noqa: ASYNC110 - no event comes
             await asyncio.sleep(ROOT_POLL_S)

@@ -1,0 +1,1 @@
+"""How the index follows the files: before searches, and while a watcher runs."""
