@@ -22,7 +22,7 @@ from codebase_mcp.errors import IndexingFailed
 from codebase_mcp.index.history_texts import lacks_texts, make_searchable
 from codebase_mcp.index.refs import load_refs
 from codebase_mcp.index.store import WRITE_LOCK
-from codebase_mcp.source.history import (
+from codebase_mcp.source.commit_log import (
     Commit,
     Tip,
     branches_by_commit,

@@ -13,18 +13,18 @@ from itertools import islice
 from typing import Literal
 
 from codebase_mcp.errors import IndexingFailed
-from codebase_mcp.source.git import ask_git, stream_git
+from codebase_mcp.source.git import ask_git, read_git, stream_git
 from codebase_mcp.source.git_directory import GitRepository
 from codebase_mcp.source.git_objects import SUBMODULE
 from codebase_mcp.source.listing_builder import escape_path
 
-# Of more files only the number is known …
+# Further files are only counted …
 MAX_FILES = 20_000
-# … and of more than these, neither renames nor lines.
+# … and with more files than this, neither renames nor lines are looked for.
 MAX_FILES_WITH_LINES = 5_000
-# Renames with changes are not looked for beside a larger file, which git would load.
+# If a larger file was added or removed, which git would load, only renames without changes are.
 MAX_BYTES_FOR_RENAMES = 16 << 20
-# Among how many removed and added files git looks for renames with changes: its own default.
+# With more removed or added files git only looks for renames without changes: its own default.
 _RENAME_LIMIT = 1_000
 # How many hashes a list of commits may have.
 MAX_COMMITS = 10_000
@@ -42,7 +42,7 @@ Status = Literal["added", "removed", "changed", "renamed", "mode", "type"]
 
 @dataclass(frozen=True, slots=True)
 class FileVersion:
-    """A file at one side of a comparison: git's mode, and the id of its content."""
+    """A file on either side of a comparison: git's mode, and the hash of its content."""
 
     mode: str
     object_id: str
@@ -71,13 +71,13 @@ class FileChange:
 
     @property
     def is_submodule(self) -> bool:
-        """Whether it is another repository's commit that differs."""
-        return any(one.mode == SUBMODULE for one in (self.old, self.new) if one is not None)
+        """Whether the commit of another repository differs."""
+        return any(side.mode == SUBMODULE for side in (self.old, self.new) if side is not None)
 
 
 @dataclass(frozen=True, slots=True)
 class FileChanges:
-    """The files that differ, sorted by path, and how many there are in all.
+    """The files that differ, sorted by path, and their total number.
 
     Without ``has_details`` renames are not recognised and lines are not counted.
     """
@@ -95,9 +95,9 @@ def changed_files(repository: GitRepository, a: str, b: str) -> FileChanges:
     Raises:
         IndexingFailed: git cannot compare them.
     """
-    plain = _changes(repository, a, b, "--no-renames")
-    files = list(islice(plain, MAX_FILES))
-    total = len(files) + sum(1 for _ in plain)
+    without_renames = _changes(repository, a, b, "--no-renames")
+    files = list(islice(without_renames, MAX_FILES))
+    total = len(files) + sum(1 for _ in without_renames)
     if total > MAX_FILES_WITH_LINES:
         return FileChanges(_sorted(files), total, has_details=False)
     renames = "-M100%" if _has_large(repository, files) else "-M"
@@ -119,36 +119,36 @@ def ahead_behind(repository: GitRepository, a: str, b: str) -> tuple[int, int]:
     Raises:
         IndexingFailed: git cannot count them.
     """
-    pieces = stream_git(repository, "rev-list", "--left-right", "--count", f"{a}...{b}", "--")
-    behind, ahead = b"".join(pieces).split()
+    output = read_git(repository, "rev-list", "--left-right", "--count", f"{a}...{b}", "--")
+    behind, ahead = output.split()
     return int(ahead), int(behind)
 
 
 def ahead_behind_of_refs(repository: GitRepository, base: str) -> dict[str, tuple[int, int]]:
-    """By full name of each branch and tag: how many commits it has that ``base`` lacks, and lacks.
+    """How many commits each branch and tag is ahead of ``base`` and behind it, by full name.
 
-    Empty where git is older than 2.41, which would take a process for each.
+    Empty if git is older than 2.41, which would need a process for each ref.
     """
     answer = ask_git(
         repository, "for-each-ref", f"--format=%(ahead-behind:{base}) %(refname)", "refs/"
     )
-    found = {}
+    counts = {}
     for line in (answer or b"").splitlines():
         ahead, _, rest = line.partition(b" ")
         behind, _, name = rest.partition(b" ")
         if ahead.isdigit() and behind.isdigit():
-            found[escape_path(name)] = int(ahead), int(behind)
-    return found
+            counts[escape_path(name)] = int(ahead), int(behind)
+    return counts
 
 
 def parents_of(repository: GitRepository, commit: str) -> list[str]:
-    """The parents of a commit, the first one first; none of a root.
+    """The parents of a commit, the first parent first; empty for a root commit.
 
     Raises:
         IndexingFailed: git cannot read the commit.
     """
-    pieces = stream_git(repository, "rev-list", "--parents", "--max-count=1", commit, "--")
-    return b"".join(pieces).decode().split()[1:]
+    output = read_git(repository, "rev-list", "--parents", "--max-count=1", commit, "--")
+    return output.decode().split()[1:]
 
 
 def commits_between(repository: GitRepository, a: str, b: str) -> list[str]:
@@ -157,8 +157,8 @@ def commits_between(repository: GitRepository, a: str, b: str) -> list[str]:
     Raises:
         IndexingFailed: git cannot list them.
     """
-    pieces = stream_git(repository, "rev-list", f"--max-count={MAX_COMMITS}", b, f"^{a}", "--")
-    return b"".join(pieces).decode().split()
+    output = read_git(repository, "rev-list", f"--max-count={MAX_COMMITS}", b, f"^{a}", "--")
+    return output.decode().split()
 
 
 def _changes(repository: GitRepository, a: str, b: str, *options: str) -> Iterator[FileChange]:
@@ -174,20 +174,20 @@ def _changes(repository: GitRepository, a: str, b: str, *options: str) -> Iterat
     if "--numstat" not in options:
         yield from (_parsed(field, fields)[1] for field in fields)
         return
-    found: dict[bytes, FileChange] = {}
+    changes: dict[bytes, FileChange] = {}
     for field in fields:
-        # All files stand before all numbers of lines.
+        # All files are listed before all numbers of lines.
         if field.startswith(b":"):
             path, change = _parsed(field, fields)
-            found[path] = change
+            changes[path] = change
             continue
         added, removed, path = field.split(b"\t", 2)
         if not path:
             _, path = next(fields), next(fields)
-        change = found[path]
+        change = changes[path]
         if added != b"-" and not change.is_submodule:
-            found[path] = replace(change, lines_added=int(added), lines_removed=int(removed))
-    yield from found.values()
+            changes[path] = replace(change, lines_added=int(added), lines_removed=int(removed))
+    yield from changes.values()
 
 
 def _fields(pieces: Iterator[bytes]) -> Iterator[bytes]:
@@ -222,15 +222,15 @@ def _status(letter: str, old: FileVersion | None, new: FileVersion | None) -> St
 
 
 def _has_large(repository: GitRepository, files: list[FileChange]) -> bool:
-    """Whether an added or removed file is so large that git should not load it."""
-    sides = [one.old or one.new for one in files if one.status in ("added", "removed")]
+    """Whether an added or removed file is too large for git to load it."""
+    sides = [file.old or file.new for file in files if file.status in ("added", "removed")]
     ids = "".join(f"{side.object_id}\n" for side in sides if side and side.is_regular)
     if not ids:
         return False
-    pieces = stream_git(repository, "cat-file", "--batch-check=%(objectsize)", stdin=ids.encode())
-    sizes = b"".join(pieces).split(b"\n")
+    output = read_git(repository, "cat-file", "--batch-check=%(objectsize)", stdin=ids.encode())
+    sizes = output.split(b"\n")
     return any(size.isdigit() and int(size) > MAX_BYTES_FOR_RENAMES for size in sizes)
 
 
 def _sorted(files: list[FileChange]) -> tuple[FileChange, ...]:
-    return tuple(sorted(files, key=lambda one: one.path))
+    return tuple(sorted(files, key=lambda file: file.path))

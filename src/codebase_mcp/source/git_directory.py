@@ -1,8 +1,8 @@
 """Where is the git directory of a work tree, and does it belong to that work tree?
 
-Found without git, whose own search also accepts a directory that only looks like a bare repository.
-``.git`` is untrusted input: if it points to the git directory of another repository, that one's
-commits and file names would get into our index.
+git itself is not asked: its search also accepts a directory that only looks like a bare repository.
+``.git`` is untrusted input: if it points to the git directory of another repository, the commits
+and file names of that repository would get into our index.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ _WORK_TREE = re.compile(
 class GitRepository:
     """A directory, and the git repository that it belongs to.
 
-    ``work_tree`` is the top of the work tree, in or at which ``root`` lies; None for a bare
-    repository, which ``root`` is then. ``git_dir`` is what ``--git-dir`` takes: a ``.git`` file or
-    directory, or the bare repository.
+    ``work_tree`` is the top of the work tree that contains ``root``; None if ``root`` is a bare
+    repository. ``git_dir`` is the argument for ``--git-dir``: a ``.git`` file or directory, or the
+    bare repository.
     """
 
     root: Path
@@ -57,8 +57,8 @@ class GitRepository:
     @property
     def store(self) -> Path:
         """The git directory with refs and objects, which linked work trees share."""
-        found = git_dir_of(self.work_tree) if self.work_tree else self.git_dir
-        return common_dir(found or self.git_dir)
+        git_dir = git_dir_of(self.work_tree) if self.work_tree else None
+        return common_dir(git_dir or self.git_dir)
 
     @property
     def has_way_out(self) -> bool:
@@ -70,7 +70,7 @@ class GitRepository:
 def git_repository_at(root: Path) -> GitRepository | None:
     """The bare repository that the directory is, or that of the work tree that it is in.
 
-    None if a link has come into the path of the root: another repository may be there now.
+    None if the path of the root contains a link by now: another repository may be there.
     """
     if not is_real_directory(root):
         return None
@@ -81,11 +81,11 @@ def git_repository_at(root: Path) -> GitRepository | None:
 
 
 def is_bare_repository(directory: Path) -> bool:
-    """Whether the directory is a bare repository: not one inside of it, or of a ``.git``."""
+    """Whether the directory is a bare repository, not inside of one and not a ``.git``."""
     return (
         is_git_directory(os.fsencode(directory))
         and directory.name != ".git"
-        and not os.path.lexists(directory / "commondir")  # it would share another's records
+        and not os.path.lexists(directory / "commondir")  # the records of another repository
         and not any(is_pipe_or_device(directory / name) for name in _ALWAYS_OPENED)
         and git_dir_of(directory) is None
         and git_directory_around(directory.parent) is None
@@ -116,15 +116,15 @@ def git_directory_around(directory: Path) -> Path | None:
     For parents the same ownership rule applies as for ``.git``.
     """
     owners = {directory.stat().st_uid, os.geteuid()}
-    for place in (directory, *directory.parents):
-        if git_dir_of(place):
+    for folder in (directory, *directory.parents):
+        if git_dir_of(folder):
             return None
-        if place.name == ".git":
-            return place
-        if is_git_directory(os.fsencode(place)) and (
-            place == directory or (place / "HEAD").lstat().st_uid in owners
+        if folder.name == ".git":
+            return folder
+        if is_git_directory(os.fsencode(folder)) and (
+            folder == directory or (folder / "HEAD").lstat().st_uid in owners
         ):
-            return place
+            return folder
     return None
 
 
@@ -177,14 +177,13 @@ def common_dir(git_dir: Path) -> Path:
 
 
 def checkout_state(root: Path) -> tuple[object, ...]:
-    """What changes with each checkout, commit, merge and reset of the work tree around a root.
+    """A value that changes with each checkout, commit, merge and reset of the work tree of a root.
 
-    That are the times and sizes of ``HEAD``, of the ref that it names, and of the index; nothing
-    outside of git. It costs some microseconds.
+    It holds the times and sizes of ``HEAD``, of the ref that it names, and of the index, and takes
+    microseconds to read.
     """
     try:
-        top = work_tree_of(root)
-        git_dir = git_dir_of(top) if top is not None else None
+        git_dir = git_dir_for(root)
     except OSError:
         return ()
     if git_dir is None:
@@ -196,10 +195,10 @@ def checkout_state(root: Path) -> tuple[object, ...]:
 
 def _times(location: Path) -> tuple[int, ...]:
     try:
-        found = location.stat()
+        status = location.stat()
     except (OSError, ValueError):
         return ()
-    return found.st_mtime_ns, found.st_size, found.st_ino
+    return status.st_mtime_ns, status.st_size, status.st_ino
 
 
 def _target(entry: Path, mode: int) -> Path | None:
@@ -213,22 +212,21 @@ def _target(entry: Path, mode: int) -> Path | None:
 
 
 def _is_linked(git_dir: Path, entry: Path) -> bool:
-    """Whether the work tree is a linked one of the repository that its ``.git`` points to."""
+    """Whether the repository that a ``.git`` points to has the work tree among its linked ones."""
     back = git_dir / os.fsdecode(_first_line(git_dir / "gitdir"))
-    return git_dir.resolve().parent == common_dir(
-        git_dir
-    ).resolve() / "worktrees" and back.samefile(entry)
+    worktrees = common_dir(git_dir).resolve() / "worktrees"
+    return git_dir.resolve().parent == worktrees and back.samefile(entry)
 
 
 def _is_configured(git_dir: Path, top: Path) -> bool:
     """Whether the git directory is configured for the work tree, as that of a submodule is."""
-    found = None
+    work_tree = None
     for name in ("config", "config.worktree"):
         text = read_ignore_file(os.fsencode(git_dir / name), follow=True) or b""
         for section in _CORE.findall(text):
             for value in _WORK_TREE.findall(section):
-                found = re.sub(rb"\\(.)", rb"\1", value.strip(b'"'))
-    return found is not None and (git_dir / os.fsdecode(found)).samefile(top)
+                work_tree = re.sub(rb"\\(.)", rb"\1", value.strip(b'"'))
+    return work_tree is not None and (git_dir / os.fsdecode(work_tree)).samefile(top)
 
 
 def _first_line(location: Path) -> bytes:

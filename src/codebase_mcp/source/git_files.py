@@ -1,15 +1,22 @@
-"""Which files does git list below a directory of a work tree? Its output is untrusted."""
+"""Which files does git list in a work tree? Its output is untrusted."""
 
 from __future__ import annotations
 
+import logging
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from codebase_mcp.source.git import run_git
 from codebase_mcp.source.git_directory import GitRepository
+
+log = logging.getLogger(__name__)
+
+# What lists the entries of the index and untracked files. -t tags each line with its type; without
+# it the name of an untracked file could look like the details of a tracked one.
+LIST_FILES = ("ls-files", "-z", "-t", "--stage", "--others", "--exclude-standard", "--")
 
 _UNREADABLE = re.compile(rb"^warning: could not open directory '(.*)/': ", re.MULTILINE)
 # Paths that lead out of the tree or into the git directory. Git refuses to write them to an index,
@@ -45,28 +52,21 @@ def list_with_git(
 
     With ``paths``, files and directories relative to the directory, only these are listed.
     """
-    # -t tags each line with its type; without it the name of an untracked file could look like the
-    # details of a tracked one.
-    answer = run_git(
-        directory,
-        GitRepository(directory, top / ".git", top),
-        *("ls-files", "-z", "-t", "--stage", "--others", "--exclude-standard", "--"),
-        *map(os.fsdecode, paths or ()),
-    )
-    if answer is None:
+    repository = GitRepository(directory, top / ".git", top)
+    git = run_git(directory, repository, *LIST_FILES, *map(os.fsdecode, paths or ()))
+    if git is None:
         return None
-    output, complaints = answer
+    if git.returncode != 0:
+        message = git.stderr.decode("utf-8", "backslashreplace").strip()
+        log.warning("git ls-files failed in %s: %s", directory, message)
+        return None
     lead = os.fsencode(directory.relative_to(top)) + b"/" if directory != top else b""
     files = GitFiles(
-        unreadable=[path.removeprefix(lead) for path in _UNREADABLE.findall(complaints)]
+        unreadable=[path.removeprefix(lead) for path in _UNREADABLE.findall(git.stderr)]
     )
     previous = b""
-    for record in output.split(b"\0"):
-        tag, _, rest = record.partition(b" ")
-        if not tag:
-            continue
-        details, _, path = (b"", b"", rest) if tag == b"?" else rest.partition(b"\t")
-        if path == previous or is_outside_tree(path.removesuffix(b"/")):
+    for _, details, path in listed_entries(git.stdout):
+        if path == previous:
             continue
         previous = path
         if details.startswith(_SUBMODULE):
@@ -78,6 +78,19 @@ def list_with_git(
         else:
             files.untracked.append(path)
     return files
+
+
+def listed_entries(output: bytes) -> Iterator[tuple[bytes, bytes, bytes]]:
+    """The type, details and path of each entry in the output of ``LIST_FILES``.
+
+    The details are mode, hash and stage; empty for untracked files. The path of a directory, which
+    is a repository of its own, ends with a slash. Paths that lead out of the tree are left out.
+    """
+    for record in output.split(b"\0"):
+        tag, _, rest = record.partition(b" ")
+        details, _, path = (b"", b"", rest) if tag == b"?" else rest.partition(b"\t")
+        if tag and not is_outside_tree(path.removesuffix(b"/")):
+            yield tag, details, path
 
 
 def is_outside_tree(path: bytes) -> bool:

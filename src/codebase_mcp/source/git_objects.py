@@ -1,10 +1,10 @@
 """Reads trees and blobs from git's objects, without a checkout.
 
 Objects are read in batches, a few processes for any number of them. Git runs no filters, hooks or
-programs for this, and fetches nothing that is missing. Paths in a tree are untrusted input.
+programs for this, and does not fetch missing objects. Paths in a tree are untrusted input.
 
-Objects of alternates are read as git reads them: a clone made with ``--shared`` has no others. An
-object there is found only by its hash, which follows from its content.
+Git also reads objects from alternates: a clone made with ``--shared`` stores all of its objects
+there. Objects are only read by their hash, which follows from their content.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from codebase_mcp.errors import IndexingFailed
-from codebase_mcp.source.git import GitTimeout, stream_git
+from codebase_mcp.source.git import GitTimeout, read_git, stream_git
 from codebase_mcp.source.git_directory import GitRepository
 from codebase_mcp.source.git_files import is_outside_tree
 
@@ -29,7 +29,7 @@ MAX_TREE_BYTES = 1 << 28
 _MAX_PATH_BYTES = 4_095
 # Blobs are read in batches of about this size, so that no process waits for the reader.
 _BATCH_BYTES = 8 << 20
-# Git ends at a damaged object, so that each costs a process.
+# Git ends at a damaged object, so each costs a process.
 _MAX_DAMAGED = 20
 _HINT = "Run git fsck to check the repository."
 
@@ -69,20 +69,18 @@ def list_tree(repository: GitRepository, commit: str) -> list[TreeEntry]:
         IndexingFailed: git cannot read a tree, as it is damaged or missing from a partial clone.
     """
     prefix = repository.prefix
-    entries = _listed(repository, commit, [prefix] if prefix else [], len(prefix))
-    return list(entries)
+    return list(_listed(repository, commit, [prefix] if prefix else [], len(prefix)))
 
 
 def find_entries(repository: GitRepository, commit: str, paths: Sequence[bytes]) -> list[TreeEntry]:
-    """Those of some paths that a commit has; they are relative to the top of the work tree.
+    """The entries that a commit has at some paths, relative to the top of the work tree.
 
     Raises:
         IndexingFailed: git cannot read a tree.
     """
-    wanted = frozenset(paths)
-    if not wanted:
+    if not paths:
         return []
-    return [e for e in _listed(repository, commit, sorted(wanted), 0) if e.path in wanted]
+    return [e for e in _listed(repository, commit, sorted(set(paths)), 0) if e.path in paths]
 
 
 def read_blobs(
@@ -134,7 +132,7 @@ def _listed(
 def _records(
     repository: GitRepository, commit: str, paths: Sequence[bytes], *options: str
 ) -> list[tuple[bytes, bytes]]:
-    """What ``ls-tree`` says: mode, type, hash and perhaps size; and the path."""
+    """The output of ``ls-tree``: mode, type, hash and perhaps size; and the path."""
     output = bytearray()
     # --full-tree: the repository's own core.worktree must not limit the listing.
     arguments = ("ls-tree", "-r", "-z", "--full-tree", *options, "--", commit)
@@ -154,7 +152,7 @@ def _with_sizes(
 ) -> Iterator[tuple[bytes, bytes]]:
     """The records with the sizes of those objects that a partial clone has."""
     arguments = ("rev-list", "--objects", "--no-object-names", "--missing=print")
-    lines = b"".join(stream_git(repository, *arguments, f"{commit}^{{tree}}", "--")).split()
+    lines = read_git(repository, *arguments, f"{commit}^{{tree}}", "--").split()
     missing = {line[1:] for line in lines if line.startswith(b"?")}
     ids = {details.split()[2] for details, _ in records if not details.startswith(b"160000")}
     present = [object_id.decode("ascii") for object_id in ids - missing]
@@ -167,7 +165,7 @@ def _with_sizes(
 def ask_about_objects(
     repository: GitRepository, format_: str, names: Sequence[str]
 ) -> list[bytes | None]:
-    """The line that ``cat-file --batch-check`` says about each object; None if it failed there.
+    """The line that ``cat-file --batch-check`` prints for each object; None where it failed.
 
     A line ends with ``missing`` if there is no such object, or it is damaged. In a partial clone
     git fails instead. Names come from git, not from callers.
@@ -199,13 +197,11 @@ def _sizes(repository: GitRepository, object_ids: Sequence[str]) -> Iterator[int
 def _read_batch(
     repository: GitRepository, batch: Sequence[tuple[str, int | Unread]]
 ) -> Iterator[tuple[str, bytes | Unread]]:
-    wanted = [object_id for object_id, size in batch if isinstance(size, int)]
-    contents = _contents(repository, wanted)
+    readable = [object_id for object_id, size in batch if isinstance(size, int)]
+    contents = _contents(repository, readable)
     for object_id, size in batch:
-        if isinstance(size, Unread):
-            yield object_id, size
-        else:
-            yield object_id, contents.get(object_id, Unread.DAMAGED)
+        default = size if isinstance(size, Unread) else Unread.DAMAGED
+        yield object_id, contents.get(object_id, default)
 
 
 def _contents(repository: GitRepository, object_ids: Sequence[str]) -> dict[str, bytes]:
@@ -215,9 +211,9 @@ def _contents(repository: GitRepository, object_ids: Sequence[str]) -> dict[str,
         arguments = ("cat-file", "--batch=%(objectsize)", "--buffer")
         output = stream_git(repository, *arguments, stdin=_lines(waiting))
         for object_id, content in zip(waiting, _blobs_in(output), strict=False):
-            if not _has_hash(content, object_id):
-                # Git writes a damaged object as it is, and perhaps not all of it: what follows is
-                # out of step.
+            if hash_blob([content], len(content), len(object_id)) != object_id:
+                # Git writes a damaged object as it is, and perhaps not all of it, so all further
+                # output may be out of step.
                 raise IndexingFailed(f"The content of {object_id} is another object's", hint=_HINT)
             yield content
 
@@ -228,12 +224,12 @@ def _contents(repository: GitRepository, object_ids: Sequence[str]) -> dict[str,
 def _past_damage(
     ask: Callable[[Sequence[str]], Iterator[bytes]], names: Sequence[str]
 ) -> Iterator[bytes | None]:
-    """An answer for each name, although git ends at an object that is damaged: None for that."""
+    """An answer for each name: None for damaged objects, at which git ends and is started again."""
     waiting = names
     failures = 0
     while waiting:
         count = 0
-        problem = IndexingFailed("git said nothing about some objects", hint=_HINT)
+        problem = IndexingFailed("git printed nothing about some objects", hint=_HINT)
         try:
             for count, answer in enumerate(ask(waiting), 1):  # noqa: B007 - used below
                 yield answer
@@ -272,10 +268,14 @@ def _blobs_in(output: Iterator[bytes]) -> Iterator[bytes]:
             end = -1
 
 
-def _has_hash(content: bytes, object_id: str) -> bool:
-    new = hashlib.sha1 if len(object_id) == 40 else hashlib.sha256
-    data = b"blob %d\0" % len(content) + content
-    return new(data, usedforsecurity=False).hexdigest() == object_id
+def hash_blob(pieces: Iterable[bytes], size: int, hash_chars: int = 40) -> str:
+    """The hash that git gives to a file of ``size`` bytes: SHA-1 with 40 digits, else SHA-256."""
+    digest = hashlib.new(
+        "sha1" if hash_chars == 40 else "sha256", b"blob %d\0" % size, usedforsecurity=False
+    )
+    for piece in pieces:
+        digest.update(piece)
+    return digest.hexdigest()
 
 
 def _lines(words: Iterable[str]) -> bytes:

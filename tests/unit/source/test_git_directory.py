@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from codebase_mcp.errors import InvalidInput
+from codebase_mcp.source.commit_log import find_tip
 from codebase_mcp.source.git import head_of
 from codebase_mcp.source.git_directory import (
     GitRepository,
@@ -17,7 +18,6 @@ from codebase_mcp.source.git_directory import (
     git_repository_at,
     work_tree_of,
 )
-from codebase_mcp.source.history import find_tip
 from codebase_mcp.source.root import resolve_root
 from codebase_mcp.source.tree_scan import TreeScan
 from codebase_mcp.source.walk import list_files
