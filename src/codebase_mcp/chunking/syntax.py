@@ -6,29 +6,29 @@ the definitions; ``symbols`` reads these captures:
 - ``@name`` the name of a definition, and the node that is the definition under its kind
   (``@function``, ``@class``, …, see ``symbols.KINDS``);
 - ``@extension`` a block that adds to a type defined elsewhere: it qualifies, but defines nothing;
-- ``@receiver`` the type of a definition that is written outside of it;
+- ``@receiver`` the type of a definition that is written outside of that type;
 - ``@comment`` a comment or docstring; ``@lead`` another node that belongs to the code below it;
 - ``@embedded.<language>`` text in another language; ``@keyword`` the argument of a predicate.
 
 The queries in ``queries/references/`` find the uses of names; ``references`` reads these captures.
-Both are one query, as the tree is then walked once:
+Both form a single query, so that the tree is walked once:
 
 - a name under the kind of its use (``@call``, ``@import``, …, see ``model.ReferenceKind``); of
   several patterns for a name the first counts;
 - ``@alias`` what an import calls the name in this text;
 - ``@from`` the module of every import within the node ``@statement``. One pattern for a list of
-  names and what stands behind the list would take quadratic time;
+  names with the text after the list would take quadratic time;
 - ``@part`` a name that is an import if it is within such a statement;
 - ``@self`` what a method calls its own object, in the node ``@within``;
-- ``@own`` a member that is read: a use if its object is the own one;
-- ``@holder`` what a member is taken of, behind a package or an object: a use if it is a type by its
-  upper-case first letter;
+- ``@own`` a member that is read: a use if its object is the method's own object;
+- ``@holder`` the qualified name before a member: a use if its upper-case first letter makes it a
+  type;
 - ``@parameter`` the name of a type parameter: in its definition it hides a type of that name;
-- ``@local`` the name of a parameter or variable: in its scope it hides what is defined further out
-  (see ``scopes``);
+- ``@local`` the name of a parameter or variable: in its scope it hides outer definitions
+  (see ``references``);
 - ``@skip`` a name that is no use.
 
-The only predicate is ``#one-of?``: the text of its capture is one of its strings. The predicates of
+The only predicate is ``#one-of?``: the text of its capture equals a string. The predicates of
 the binding (0.26) must not be used: they crash the process on a tree that was read through a
 callback, as does a progress callback for the query.
 """
@@ -54,7 +54,7 @@ from codebase_mcp.chunking import grammar_folder
 from codebase_mcp.chunking.hazards import is_nondeterministic, mask_unsafe
 from codebase_mcp.errors import IndexingFailed
 
-# Languages that use or extend the query of another one.
+# Languages that use or extend the query of another language.
 _QUERY_FILES: Mapping[str, tuple[str, ...]] = {
     "javascript": ("ecmascript", "javascript", "jsx"),
     "typescript": ("ecmascript", "typescript"),
@@ -128,7 +128,7 @@ def _parse(source: bytes, language: str, ranges: Sequence[Range]) -> Syntax | No
     grammar = _grammar(language)
     if grammar is None:
         return None
-    # A parser that was stopped would resume the old text with the next one, so it is not reused.
+    # A stopped parser would resume the old text when given the next, so parsers are not reused.
     parser = Parser(grammar.language)
     if ranges:
         parser.included_ranges = ranges

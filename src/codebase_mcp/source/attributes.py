@@ -19,7 +19,7 @@ _GENERATED = b"linguist-generated"
 _VENDORED = b"linguist-vendored"
 _MENTION = re.compile(rb"linguist-(?:generated|vendored)")
 _LINE = re.compile(rb'[ \t]*(?:"((?:[^"\\]|\\.)*)"|([^ \t"#][^ \t]*))[ \t]+(.*)')
-_YES = frozenset({b"true", b"1", b"yes", b"on"})
+_YES = frozenset({b"", b"true", b"1", b"yes", b"on"})
 _NO = frozenset({b"false", b"0", b"no", b"off"})
 
 
@@ -80,43 +80,35 @@ class Attributes:
                 generated = file.generated.verdict(path[file.base :], name, is_dir=False)
             if vendored is None:
                 vendored = file.vendored.verdict(path[file.base :], name, is_dir=False)
-        return (
-            LinguistAttributes(generated, vendored)
-            if (generated, vendored) != (None, None)
-            else UNSET
-        )
+        if generated is None and vendored is None:
+            return UNSET
+        return LinguistAttributes(generated, vendored)
 
 
 def _lines(text: bytes, attribute: bytes) -> bytes:
     """The lines that set an attribute, in the syntax of ignore files; ``!`` where they unset it."""
-    found = []
+    rules = []
     for line in text.removeprefix(b"\xef\xbb\xbf").split(b"\n"):
         parts = _LINE.fullmatch(line.rstrip(b"\r"))
         if parts is None:
             continue
         pattern = re.sub(rb"\\(.)", rb"\1", parts[1]) if parts[2] is None else parts[2]
         value = _value(parts[3].split(), attribute)
-        # Other than in an ignore file a directory is never meant, nor an exception.
+        # Unlike in an ignore file, a pattern matches no directory and makes no exception.
         if value is None or pattern.endswith(b"/") or pattern.startswith((b"!", b"[attr]")):
             continue
         lead = b"\\" if pattern.startswith(b"#") else b""
-        found.append((b"" if value else b"!") + lead + pattern)
-    return b"\n".join(found)
+        rules.append((b"" if value else b"!") + lead + pattern)
+    return b"\n".join(rules)
 
 
 def _value(words: list[bytes], attribute: bytes) -> bool | None:
-    """What the words of a line make of an attribute: the last that names it counts."""
-    attributes = None
+    """The value that a line gives to an attribute: the last word that names it counts."""
+    result = None
     for word in words:
         name, _, value = word.partition(b"=")
-        if name == attribute:
-            attributes = (
-                True
-                if not value or value.lower() in _YES
-                else False
-                if value.lower() in _NO
-                else attributes
-            )
-        elif word == b"-" + attribute:
-            attributes = False
-    return attributes
+        if word == b"-" + attribute or (name == attribute and value.lower() in _NO):
+            result = False
+        elif name == attribute and value.lower() in _YES:
+            result = True
+    return result

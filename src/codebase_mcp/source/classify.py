@@ -30,8 +30,8 @@ from codebase_mcp.source.names import (
     TEMPLATE_EXTENSIONS,
 )
 
-# Incremented whenever a path may be classified differently, or be left out by what it holds: the
-# stored files are then read again.
+# Incremented whenever a path may be classified differently, or be left out because of its content:
+# the stored files are then read again.
 CLASSIFY_VERSION = 3
 
 TEXT = "text"
@@ -64,9 +64,9 @@ _DOCS_FOLDERS = frozenset({"doc", "docs", "documentation", "man", "manual"})
 _TEST_FOLDERS = frozenset(
     "spec specs testdata fixtures __fixtures__ __mocks__ e2e unittest unittests cypress t".split()
 )
-# A word of its own (test-utils, integration_tests, Acme.Tests), never a part of one (latest).
+# A whole word (test-utils, integration_tests, Acme.Tests), never a part of a word (latest).
 _TEST_WORD = re.compile(r"(?:^|[-_.])tests?(?:$|[-_.])", re.IGNORECASE)
-# One in camel case (commonTest, AcmeTests), which needs the capital: not contest, not latest.
+# A word in camel case (commonTest, AcmeTests), which needs the capital: not contest, not latest.
 _TEST_HUMP = re.compile(r"[a-z0-9]Tests?$")
 
 _TEST_STEM = re.compile(
@@ -80,7 +80,7 @@ _CAMEL_LANGUAGES = frozenset(
     " elixir solidity".split()
 )
 _JAVA_LANGUAGES = frozenset({"java", "kotlin", "scala", "groovy"})
-# Elsewhere a spec is a specification: PodSpec.java, module_spec.py.
+# In other languages a spec is a specification: PodSpec.java, module_spec.py.
 _SPEC_STEM = re.compile(r"^specs?$|[-_.](?:specs?|e2e|cy)$", re.IGNORECASE)
 _SPEC_LANGUAGES = frozenset({"ruby", "javascript", "typescript", "tsx", "lua", "elixir"})
 _SPEC_CLASS = re.compile(r"[A-Za-z0-9]Specs?$")
@@ -135,7 +135,7 @@ _GENERATED_MARK = re.compile(
     rb"|do not (?:edit|modify|change)\b[^\n]*\bgenerated\b)",
     re.IGNORECASE | re.MULTILINE,
 )
-# How generators begin a comment, or a line of one.
+# Beginnings of comments, or of their lines, that generators write.
 _GENERATED_BEGINNING = re.compile(
     rb"^[ \t]*(?://|/?\*|#|--|;|<!--|%|\"\"\"|'|REM\b|\(\*|\{-|dnl\b)[ \t*#/;!=-]*"
     rb"(?:(?:note|warning|attention):?[ \t]+)?"
@@ -161,7 +161,7 @@ _LIBRARY_MARK = re.compile(
     re.IGNORECASE,
 )
 _LIBRARY_EXTENSIONS = frozenset({"js", "mjs", "cjs", "css"})
-# The last line of what a compiler or bundler wrote.
+# The last line of the output of a compiler or bundler.
 _SOURCE_MAP = re.compile(rb"(?://|/\*)[#@] sourceMappingURL=[^\n]*\s*\Z")
 TAIL_BYTES = 512
 # Bytes from which a text can be called minified, and the bytes a line then has on average.
@@ -174,7 +174,7 @@ _SHEBANG = re.compile(
 )
 _VERSION = re.compile(r"[-\d.]+$")
 
-# Only what does not occur in comments by chance; [ \t] because \s would also match line ends.
+# Code that does not occur in comments by chance; [ \t] because \s would also match line ends.
 _CPP_HEADER = re.compile(
     rb"^[ \t]*(?:template[ \t]*<|(?:public|private|protected)[ \t]*:"
     rb"|class[ \t]+(?:\w+[ \t]*$|(?:\w+[ \t]+){0,2}\w+[ \t]*[{:;])"
@@ -188,9 +188,9 @@ _OBJC_HEADER = re.compile(rb"^[ \t]*(?:@interface|@protocol|@class|#import)\b", 
 
 @dataclass(frozen=True, slots=True)
 class Traits:
-    """What the path of a file says about it.
+    """The properties of a file that follow from its path.
 
-    ``named_as_source`` means text in a known language, with a grammar or not. It is false for
+    ``named_as_source`` means text in a supported language, with a grammar or not. It is false for
     vendored and generated files and for test data, which is often broken on purpose: if such a file
     is huge or unreadable, that is not a failure.
     """
@@ -264,11 +264,11 @@ def _is_minified(head: bytes) -> bool:
 
 
 def language_of_shebang(head: bytes) -> str | None:
-    """The language of the interpreter in the first line, if it is known."""
-    found = _SHEBANG.match(head[:256])
-    if found is None:
+    """The language of the interpreter in the first line; None if there is none of a language."""
+    line = _SHEBANG.match(head[:256])
+    if line is None:
         return None
-    program = found[1].decode("ascii", "replace").lower()
+    program = line[1].decode("ascii", "replace").lower()
     return LANGUAGE_BY_INTERPRETER.get(_VERSION.sub("", program))
 
 
@@ -286,14 +286,12 @@ def _language_of_name(name: str) -> str:
         return LANGUAGE_BY_NAME[lower]
     extension = _extension(lower)
     if extension in TEMPLATE_EXTENSIONS:
-        made = _language_of_name(name[: -len(extension) - 1])
-        if made != TEXT:
-            return made
-    known = LANGUAGE_BY_EXTENSION.get(extension)
-    if known is None:
-        # Variants of a file without an extension: Dockerfile.dev, Makefile.linux.
-        known = LANGUAGE_BY_NAME.get(lower.split(".", 1)[0], TEXT)
-    return known
+        language = _language_of_name(name[: -len(extension) - 1])
+        if language != TEXT:
+            return language
+    # Variants of a file without an extension: Dockerfile.dev, Makefile.linux.
+    variant = LANGUAGE_BY_NAME.get(lower.split(".", 1)[0], TEXT)
+    return LANGUAGE_BY_EXTENSION.get(extension, variant)
 
 
 @lru_cache(maxsize=1 << 14)

@@ -4,6 +4,8 @@ The commits reachable from HEAD and from some branches, newest first: author, ti
 paths with the lines added and removed. For a subdirectory only the commits that touch it are
 listed, and paths are relative to it. Listing hashes is cheap, so only commits that are not stored
 yet are read. Messages and paths are untrusted input.
+
+Functions raise ``IndexingFailed`` if git fails.
 """
 
 from __future__ import annotations
@@ -125,9 +127,6 @@ def find_tip(root: Path, names: Sequence[str] = ()) -> Tip | None:
     """The commit that is checked out at a directory; None if there is none.
 
     The first ``MAX_BRANCHES`` of the ``names`` that are branches belong to it.
-
-    Raises:
-        IndexingFailed: git cannot list its branches.
     """
     repository = git_repository_at(root)
     commit = commit_at_head(repository) if repository is not None else None
@@ -143,19 +142,12 @@ def list_commits(tip: Tip, depth: int) -> list[str]:
     For a subdirectory of the work tree only the commits that changed it. Merges and the ends of a
     shallow clone are left out, as their changes are unknown. If git takes too long, the list ends
     early.
-
-    Raises:
-        IndexingFailed: git cannot read them.
     """
     return _listed(tip, depth, tip.commit, *(commit for _, commit in tip.branches))
 
 
 def branches_by_commit(tip: Tip, depth: int) -> dict[str, list[str]]:
-    """Which branches reach a commit that HEAD does not reach; of each branch the newest ``depth``.
-
-    Raises:
-        IndexingFailed: git cannot read them.
-    """
+    """Which branches reach a commit that HEAD does not reach; of each branch the newest ``depth``."""
     branches: dict[str, list[str]] = {}
     for name, commit in tip.branches:
         for reached in _listed(tip, depth, commit, f"^{tip.commit}"):
@@ -183,11 +175,7 @@ def _listed(tip: Tip, depth: int, *revisions: str) -> list[str]:
 
 
 def read_commits(tip: Tip, hashes: Sequence[str]) -> list[Commit]:
-    """Some commits, in the same order; without lines where the contents are not all there.
-
-    Raises:
-        IndexingFailed: git cannot read one of them.
-    """
+    """Some commits, in the same order; without lines where the contents are not all there."""
     try:
         return _read(tip, hashes, _WITH_LINES)
     except IndexingFailed:  # a partial clone, or contents that take git too long

@@ -307,7 +307,7 @@ def external_rule_files(directory: Path, top: Path | None) -> list[Path]:
 
 
 def _global_excludes(directory: Path, top: Path | None) -> Path:
-    repository = None if top is None else GitRepository(directory, top / ".git", top)
+    repository = None if top is None else GitRepository(directory, top)
     git = run_git(directory, repository, "config", "--type=path", "--get", "core.excludesFile")
     if git is not None and git.returncode == 0 and (configured := git.stdout.rstrip(b"\n")):
         return directory / os.fsdecode(configured)
@@ -316,22 +316,21 @@ def _global_excludes(directory: Path, top: Path | None) -> Path:
 
 
 def start_for_clone(
-    directory: Path,
+    git_dir: Path,
     arguments: Sequence[str],
-    *,
-    git_dir: Path | None,
     output: IO[bytes],
-    network: Sequence[str] | None = None,
-    configuration: Sequence[tuple[str, str]] = (),
-    variables: Mapping[str, str] | None = None,
+    *,
+    network: Sequence[str] | None,
+    configuration: Sequence[tuple[str, str]],
+    variables: Mapping[str, str],
 ) -> subprocess.Popen[bytes] | None:
     """Start git for one of our clones, in a session of its own; None if git is missing.
 
     Only commands that may use the ``network``, over these protocols, use the user's configuration,
     for keys, helpers and proxies. Other commands do not, as filters in it must not run on untrusted
-    files. ``git_dir`` is None before there is a clone. Standard error is piped.
+    files. Standard error is piped.
     """
-    program = _program(directory)
+    program = _program(git_dir)
     if program is None:
         return None
     if network is None:
@@ -344,11 +343,11 @@ def start_for_clone(
         environment |= {f"GIT_CONFIG_KEY_{number}": name, f"GIT_CONFIG_VALUE_{number}": value}
     if configuration:
         environment["GIT_CONFIG_COUNT"] = str(first + len(configuration))
-    options = [] if git_dir is None else [f"--git-dir={git_dir}"]
+    options = ("--no-pager", *_configuration(_FOR_CLONES), f"--git-dir={git_dir}")
     return subprocess.Popen(
-        [program, "--no-pager", *_configuration(_FOR_CLONES), *options, *arguments],
-        cwd=directory,
-        env=environment | dict(variables or {}),
+        [program, *options, *arguments],
+        cwd=git_dir,
+        env=environment | dict(variables),
         stdin=subprocess.DEVNULL,
         stdout=output,
         stderr=subprocess.PIPE,

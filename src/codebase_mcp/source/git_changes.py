@@ -2,6 +2,8 @@
 
 Files on disk do not count, nor do the attributes that lie beside them. A comparison of very many or
 very large files has fewer details.
+
+Functions raise ``IndexingFailed`` if git fails.
 """
 
 from __future__ import annotations
@@ -91,9 +93,6 @@ def changed_files(repository: GitRepository, a: str, b: str) -> FileChanges:
     """The files below the repository's root that differ from commit ``a`` to commit ``b``.
 
     Both are full hashes, of commits or trees.
-
-    Raises:
-        IndexingFailed: git cannot compare them.
     """
     without_renames = _changes(repository, a, b, "--no-renames")
     files = list(islice(without_renames, MAX_FILES))
@@ -114,11 +113,7 @@ def empty_tree(commit: str) -> str:
 
 
 def ahead_behind(repository: GitRepository, a: str, b: str) -> tuple[int, int]:
-    """How many commits ``b`` has that ``a`` lacks, and ``a`` has that ``b`` lacks.
-
-    Raises:
-        IndexingFailed: git cannot count them.
-    """
+    """How many commits ``b`` has that ``a`` lacks, and ``a`` has that ``b`` lacks."""
     output = read_git(repository, "rev-list", "--left-right", "--count", f"{a}...{b}", "--")
     behind, ahead = output.split()
     return int(ahead), int(behind)
@@ -142,21 +137,13 @@ def ahead_behind_of_refs(repository: GitRepository, base: str) -> dict[str, tupl
 
 
 def parents_of(repository: GitRepository, commit: str) -> list[str]:
-    """The parents of a commit, the first parent first; empty for a root commit.
-
-    Raises:
-        IndexingFailed: git cannot read the commit.
-    """
+    """The parents of a commit, the first parent first; empty for a root commit."""
     output = read_git(repository, "rev-list", "--parents", "--max-count=1", commit, "--")
     return output.decode().split()[1:]
 
 
 def commits_between(repository: GitRepository, a: str, b: str) -> list[str]:
-    """The newest commits that ``b`` has and ``a`` lacks.
-
-    Raises:
-        IndexingFailed: git cannot list them.
-    """
+    """The newest commits that ``b`` has and ``a`` lacks."""
     output = read_git(repository, "rev-list", f"--max-count={MAX_COMMITS}", b, f"^{a}", "--")
     return output.decode().split()
 

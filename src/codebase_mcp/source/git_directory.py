@@ -39,13 +39,16 @@ class GitRepository:
     """A directory, and the git repository that it belongs to.
 
     ``work_tree`` is the top of the work tree that contains ``root``; None if ``root`` is a bare
-    repository. ``git_dir`` is the argument for ``--git-dir``: a ``.git`` file or directory, or the
-    bare repository.
+    repository.
     """
 
     root: Path
-    git_dir: Path
     work_tree: Path | None
+
+    @property
+    def git_dir(self) -> Path:
+        """The argument for ``--git-dir``: a ``.git`` file or directory, or the bare repository."""
+        return self.work_tree / ".git" if self.work_tree else self.root
 
     @property
     def prefix(self) -> bytes:
@@ -75,9 +78,9 @@ def git_repository_at(root: Path) -> GitRepository | None:
     if not is_real_directory(root):
         return None
     if is_bare_repository(root):
-        return GitRepository(root, root, None)
+        return GitRepository(root, None)
     top = work_tree_of(root)
-    return None if top is None else GitRepository(root, top / ".git", top)
+    return None if top is None else GitRepository(root, top)
 
 
 def is_bare_repository(directory: Path) -> bool:

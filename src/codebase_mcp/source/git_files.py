@@ -52,7 +52,7 @@ def list_with_git(
 
     With ``paths``, files and directories relative to the directory, only these are listed.
     """
-    repository = GitRepository(directory, top / ".git", top)
+    repository = GitRepository(directory, top)
     git = run_git(directory, repository, *LIST_FILES, *map(os.fsdecode, paths or ()))
     if git is None:
         return None

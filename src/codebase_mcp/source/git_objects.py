@@ -5,6 +5,8 @@ programs for this, and does not fetch missing objects. Paths in a tree are untru
 
 Git also reads objects from alternates: a clone made with ``--shared`` stores all of its objects
 there. Objects are only read by their hash, which follows from their content.
+
+Functions raise ``IndexingFailed`` if git fails.
 """
 
 from __future__ import annotations
@@ -64,20 +66,13 @@ def list_tree(repository: GitRepository, commit: str) -> list[TreeEntry]:
 
     ``commit`` is a full hash. Paths are relative to the root. Those that no checkout could have,
     such as ``../x`` and ``.git/x`` in a forged tree, are left out.
-
-    Raises:
-        IndexingFailed: git cannot read a tree, as it is damaged or missing from a partial clone.
     """
     prefix = repository.prefix
     return list(_listed(repository, commit, [prefix] if prefix else [], len(prefix)))
 
 
 def find_entries(repository: GitRepository, commit: str, paths: Sequence[bytes]) -> list[TreeEntry]:
-    """The entries that a commit has at some paths, relative to the top of the work tree.
-
-    Raises:
-        IndexingFailed: git cannot read a tree.
-    """
+    """The entries that a commit has at some paths, relative to the top of the work tree."""
     if not paths:
         return []
     return [e for e in _listed(repository, commit, sorted(set(paths)), 0) if e.path in paths]

@@ -1,6 +1,8 @@
 """Which branches and tags does a repository have, and which commit has a name?
 
 Names of refs are untrusted input, and so are the names that callers ask for.
+
+Functions raise ``IndexingFailed`` if git fails.
 """
 
 from __future__ import annotations
@@ -61,9 +63,6 @@ def list_refs(repository: GitRepository) -> list[Ref]:
 
     Refs whose commit is damaged or missing are left out, and so are symbolic refs of remotes, such
     as ``origin/HEAD``.
-
-    Raises:
-        IndexingFailed: git failed.
     """
     records = _refs(repository)
     commits = _commits(repository, {object_id for _, object_id, _ in records})
@@ -100,11 +99,7 @@ def resolve_commit(repository: GitRepository, ref: str, *, field: str = "ref") -
 
 
 def branch_commits(repository: GitRepository, names: Sequence[str]) -> dict[str, str]:
-    """The commits of the names that are local or remote branches, in the order of the names.
-
-    Raises:
-        IndexingFailed: git failed.
-    """
+    """The commits of the names that are local or remote branches, in the order of the names."""
     names_by_ref: dict[bytes, str] = {}
     for name in names:
         raw = _unescaped(name)

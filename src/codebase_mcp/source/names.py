@@ -1,8 +1,4 @@
-"""What does a file's name promise?
-
-Tables only: grammars by extension, by whole name and by interpreter; extensions of code that no
-grammar is at hand for; extensions of what is not text. ``classify.py`` decides with them.
-"""
+"""Tables of file names and extensions, by which ``classify.py`` decides on languages and kinds."""
 
 from __future__ import annotations
 
@@ -92,7 +88,7 @@ LANGUAGE_BY_EXTENSION = _inverted(
     }
 )
 
-# Whole names, lower case; they win over the extension.
+# Whole names, lower case; they take precedence over the extension.
 LANGUAGE_BY_NAME = _inverted(
     {
         "bash": ".bashrc .bash_profile .bash_aliases .bash_logout .profile .zshrc .zshenv .zprofile"
@@ -150,10 +146,10 @@ LANGUAGE_BY_INTERPRETER = _inverted(
     }
 )
 
-# Endings that say how a file is made; what it is made into says the rest of the name.
+# Extensions of templates; the rest of the name is that of the file made from them.
 TEMPLATE_EXTENSIONS = frozenset("in tmpl template dist example sample default".split())
 
-# Code all the same, though without a grammar its language is called text.
+# Code, though without a grammar its language is called text.
 CODE_EXTENSIONS_WITHOUT_GRAMMAR = frozenset(
     (
         "ada adb ads agda ahk apex applescript asm asp aspx ascx au3 awk bas bicep bison capnp cbl"
@@ -166,7 +162,7 @@ CODE_EXTENSIONS_WITHOUT_GRAMMAR = frozenset(
     ).split()
 )
 
-# Never text, or (svg, map) never written to be read.
+# Never text, or (svg) never written to be read.
 BINARY_EXTENSIONS = frozenset(
     (
         # images and drawings
@@ -187,7 +183,7 @@ BINARY_EXTENSIONS = frozenset(
         " db sqlite sqlite3 db3 mdb accdb rdb ldb mdf frm ibd parquet feather arrow npy npz pkl"
         " pickle h5 hdf5 onnx pt pth ckpt safetensors gguf tflite joblib mat rds rdata avro orc"
         " idx pack mmdb"
-        # keys and the droppings of tools
+        # keys and temporary files
         " jks p12 pfx keystore gpg der swp swo tsbuildinfo"
     ).split()
 )

@@ -9,7 +9,6 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Protocol
 
 from codebase_mcp.errors import IndexingFailed
 from codebase_mcp.model import Listing, SourceFile
@@ -27,21 +26,6 @@ from codebase_mcp.source.walk import list_files
 _AT_ONCE = 50
 
 
-class SourceTree(Protocol):
-    """The files of a repository, on disk or of a commit."""
-
-    @property
-    def is_commit(self) -> bool: ...
-
-    def list_files(self, paths: Iterable[str] | None = None) -> Listing:
-        """The files, sorted by path: all, or some files and directories."""
-        ...
-
-    def read_files(self, files: Sequence[SourceFile]) -> list[Content]:
-        """The content of listed files, in the same order."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class DiskTree:
     """The files in a directory."""
@@ -51,9 +35,11 @@ class DiskTree:
     is_commit: bool = False
 
     def list_files(self, paths: Iterable[str] | None = None) -> Listing:
+        """The files, sorted by path: all, or some files and directories."""
         return list_files(self.root, self.selection, paths)
 
     def read_files(self, files: Sequence[SourceFile]) -> list[Content]:
+        """The content of listed files, in the same order."""
         return read_files(files, max_file_bytes=self.selection.max_file_bytes)
 
 
@@ -84,6 +70,9 @@ class CommitTree:
     def read_files(self, files: Sequence[SourceFile]) -> list[Content]:
         objects = [(file, file.location) for file in files]
         return read_objects(self.repository, objects, max_file_bytes=self.selection.max_file_bytes)
+
+
+SourceTree = DiskTree | CommitTree
 
 
 def source_tree_at(root: Path, selection: Selection = EVERYTHING) -> SourceTree:

@@ -78,7 +78,7 @@ def test_a_bare_repository_is_one_wherever_it_lies(
         git(tree, "init")
     root = tree / "x.git"
     assert resolve_root(str(root)) == root
-    assert git_repository_at(root) == GitRepository(root, root, None)
+    assert git_repository_at(root) == GitRepository(root, None)
     assert paths_in(root) == []  # its own files are not source
 
 
