@@ -36,7 +36,7 @@ UNSET = LinguistAttributes()
 
 @dataclass(frozen=True, slots=True)
 class _File:
-    """The rules of one attribute file; its paths are relative to the first ``base`` bytes."""
+    """The rules of an attribute file; its paths are relative to the first ``base`` bytes."""
 
     base: int
     generated: Rules

@@ -37,7 +37,7 @@ _YEAR_9999 = 253_370_764_800
 
 @dataclass(frozen=True, slots=True)
 class Lines:
-    """Adjacent lines of a file, without line ends; the number of the first one is ``first``."""
+    """Adjacent lines of a file, without line ends; the first has the number ``first``."""
 
     path: str
     first: int

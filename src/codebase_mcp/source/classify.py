@@ -4,7 +4,7 @@ Decided by the path, and refined by the first bytes if the name is not enough. T
 attributes for generated and vendored files take precedence. The kind is the first of these that
 applies:
 
-1. vendored: below a folder for other people's code (``vendor/``, ``node_modules/``), or a known
+1. vendored: below a folder for third-party code (``vendor/``, ``node_modules/``), or a known
    library by its name and version
 2. generated: lock files, minified files, snapshots, the output of known generators
 3. test: below a folder of tests, or named as a test in a language of code
@@ -80,7 +80,7 @@ _CAMEL_LANGUAGES = frozenset(
     " elixir solidity".split()
 )
 _JAVA_LANGUAGES = frozenset({"java", "kotlin", "scala", "groovy"})
-# In other languages a spec is a specification: PodSpec.java, module_spec.py.
+# Elsewhere a spec is a specification: PodSpec.java, module_spec.py.
 _SPEC_STEM = re.compile(r"^specs?$|[-_.](?:specs?|e2e|cy)$", re.IGNORECASE)
 _SPEC_LANGUAGES = frozenset({"ruby", "javascript", "typescript", "tsx", "lua", "elixir"})
 _SPEC_CLASS = re.compile(r"[A-Za-z0-9]Specs?$")
@@ -229,8 +229,8 @@ def is_generated(head: bytes) -> bool:
 def refine_kind(path: str, kind: FileKind, head: bytes, tail: bytes = b"") -> FileKind:
     """The kind by path, unless the content shows that the file is vendored or generated.
 
-    Tests stay tests, as their data may look like anything. Prose often has one line per paragraph,
-    so long lines do not mean that it was generated.
+    Tests stay tests, as their data may look like anything. Long lines do not show that prose was
+    generated, as a paragraph is often a single line.
     """
     if kind not in (FileKind.CODE, FileKind.CONFIG, FileKind.DOCS):
         return kind
@@ -249,7 +249,7 @@ def refine_kind(path: str, kind: FileKind, head: bytes, tail: bytes = b"") -> Fi
 
 def _is_marked(head: bytes) -> bool:
     beginning = head[:MARK_BYTES]
-    # All markers contain one of these, few files do, and this check takes a tenth of the time.
+    # All markers contain either word, few files do, and this check takes a tenth of the time.
     if not any(word in beginning.lower() for word in (b"generated", b"a bison parser")):
         return False
     return (

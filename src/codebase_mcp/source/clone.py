@@ -70,7 +70,7 @@ def is_cloned(remote: Remote, clones: Path) -> bool:
 
 
 def fetch(remote: Remote, clones: Path, options: CloneOptions, transfer: Transfer) -> Clone:
-    """Clone a repository, or update its clone; one process at a time.
+    """Clone a repository, or update its clone. Processes wait for each other.
 
     Raises:
         InvalidInput: the repository or branch does not exist, or may not be read.
@@ -115,7 +115,7 @@ def delete_clone(remote: Remote, clones: Path) -> bool:
 
 def _remove_empty_parents(folder: Path) -> None:
     for parent in (folder.parent, folder.parent.parent):
-        with suppress(OSError):  # it contains other clones
+        with suppress(OSError):  # it is not empty
             parent.rmdir()
 
 
@@ -150,7 +150,7 @@ def _update(remote: Remote, folder: Path, options: CloneOptions, transfer: Trans
         )
     git_dir = _git_dir(folder)
     for lock in (*git_dir.glob("*.lock"), *(git_dir / "refs").rglob("*.lock")):
-        lock.unlink(missing_ok=True)  # of a git that was killed; no other process works on this
+        lock.unlink(missing_ok=True)  # of a git that was killed, as we hold the lock
     if git_dir != folder:
         _make_bare(remote, folder, transfer)
     git = _Git(remote, folder, transfer)
@@ -320,7 +320,7 @@ def _partial_path(folder: Path) -> Path:
 
 @contextmanager
 def _locked(remote: Remote, clones: Path, transfer: Transfer) -> Iterator[None]:
-    """Lock a clone against changes by other processes."""
+    """Lock a clone against changes by further processes."""
     locks = clones / ".locks"
     locks.mkdir(exist_ok=True)
     name = hashlib.sha256(str(remote.folder).casefold().encode()).hexdigest()[:24]

@@ -58,11 +58,11 @@ def list_files_at(
 ) -> CommitListing:
     """The files of a commit below the repository's root, sorted by path.
 
-    ``commit`` is a full hash. Submodules are counted as skipped, as their files are in other
-    repositories. Sizes are those of the blobs, which a checkout may convert.
+    ``commit`` is a full hash. Submodules are counted as skipped, as their files belong
+    to their own repositories. Sizes are those of the blobs, which a checkout may convert.
 
     Raises:
-        IndexingFailed: git cannot read a tree or one of the rule files.
+        IndexingFailed: git cannot read a tree or a rule file.
     """
     entries = list_tree(repository, commit)
     top = os.fsencode(repository.work_tree or repository.root)

@@ -30,7 +30,7 @@ from codebase_mcp.source.git_directory import GitRepository, git_repository_at
 from codebase_mcp.source.git_refs import branch_commits
 from codebase_mcp.source.listing_builder import escape_path
 
-# Limits for one commit. A commit with thousands of paths says little about a single file.
+# Limits per commit. A commit with thousands of paths says little about a single file.
 MAX_PATHS = 500
 MAX_MESSAGE_CHARS = 20_000
 MAX_AUTHOR_CHARS = 500
@@ -48,7 +48,7 @@ _FIELDS = 6
 _FORMAT = "%x00%H%x00%P%x00%an%x00%ae%x00%at%x00%B"
 _LINES = re.compile(rb"\n?(\d+|-)\t(\d+|-)\t(.*)", re.DOTALL)
 # The changes of a merge are those against its first parent. Git recognises renamed files that were
-# not edited among any number of files, edited ones only among a hundred.
+# not edited among any number of files, edited files only among a hundred.
 _DIFFERENCES = ("-r", "-z", "--root", "--always", "--relative", "--diff-merges=first-parent")
 _WITH_LINES = ("--numstat", "--find-renames", "-l100")
 _PATHS_ALONE = ("--name-only", "--no-renames")
@@ -118,7 +118,7 @@ class Commit:
         return tuple(change.path for change in self.changes)
 
 
-# The changes of one commit, each with whether its paths are short enough to be stored.
+# The changes of a commit, each with whether its paths are short enough to be stored.
 _Changes = Iterator[tuple[PathChange, bool]]
 _ReadChanges = Callable[[Iterator[bytes]], _Changes]
 
@@ -147,7 +147,7 @@ def list_commits(tip: Tip, depth: int) -> list[str]:
 
 
 def branches_by_commit(tip: Tip, depth: int) -> dict[str, list[str]]:
-    """Which branches reach a commit that HEAD does not reach; of each branch the newest ``depth``."""
+    """The branches that reach each commit unreachable from HEAD; of each the newest ``depth``."""
     branches: dict[str, list[str]] = {}
     for name, commit in tip.branches:
         for reached in _listed(tip, depth, commit, f"^{tip.commit}"):
@@ -162,8 +162,8 @@ def _listed(tip: Tip, depth: int, *revisions: str) -> list[str]:
     command = ["rev-list", f"--max-count={depth}"]
     if not tip.repository.prefix:
         return read_git(tip.repository, *command, *revisions, "--").decode().split()
-    # --full-history: with git's default simplification a merge that takes one side's version would
-    # hide the other side's commits, even those that are stored already.
+    # --full-history: with git's default simplification a merge that takes the version of a parent
+    # would hide the commits behind the remaining parents, even those that are stored already.
     command += ["--full-history", "--no-merges", *revisions, "--", "."]
     output = bytearray()
     try:
@@ -198,7 +198,7 @@ def _read(tip: Tip, hashes: Sequence[str], form: Sequence[str]) -> list[Commit]:
 
 
 def _fields(pieces: Iterator[bytes]) -> Iterator[bytes]:
-    """The NUL-separated fields of a stream; very long ones are truncated."""
+    """The NUL-separated fields of a stream; very long fields are truncated."""
     rest = bytearray()
     for piece in pieces:
         first, *fields = piece.split(b"\0")

@@ -41,8 +41,8 @@ _CODECS = re.compile(
     r"|shift_jis\w*|euc_\w+|gb2312|gbk|gb18030|big5\w*"
 )
 
-# In text they are rare: of 100 files of installed programs that are not in UTF-8, binary ones with
-# no NUL had 5 % and more, texts below 2 %, but for two tables of keys.
+# In text they are rare: of 100 files of installed programs that are not in UTF-8, binary files
+# without a NUL had 5 % and more, texts below 2 %, but for two tables of keys.
 _CONTROLS = bytes({*range(32)} - set(b"\b\t\n\v\f\r\x1b")) + b"\x7f"
 _MOST_CONTROLS = 0.02
 # Western texts have up to 12 %. Above it the words of another script would come out wrong.

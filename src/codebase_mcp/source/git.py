@@ -57,19 +57,19 @@ _FOR_CLONES = (
     "http.lowSpeedLimit=1",  # give up on a server that sends nothing for a minute
     "http.lowSpeedTime=60",
 )
-# Users may set the location of their configuration. All other GIT_ variables are removed, as a hook
-# or shell that started us may have set them for another repository.
+# Users may set the location of their configuration. All further GIT_ variables are removed, as a
+# hook or shell that started us may have set them for another repository.
 _KEPT_VARIABLES = frozenset({"GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM"})
-# Users may also configure how git reaches other machines.
+# Users may also configure how git reaches remote machines.
 _NETWORK_VARIABLES = re.compile(
     r"GIT_(?:SSH(?:_COMMAND|_VARIANT)?|SSL_\w+|PROXY_\w+|HTTP_\w+"
     r"|CONFIG_(?:GLOBAL|SYSTEM|NOSYSTEM|COUNT|KEY_\d+|VALUE_\d+))"
 )
 
-# The size of one read, and how much of an error message is shown.
+# The size of a read, and how much of an error message is shown.
 _READ_BYTES = 1 << 16
 _MESSAGE_BYTES = 500
-# A small object may be stored as a difference from one of many gigabytes, which git holds in
+# A small object may be stored as a difference from an object of gigabytes, which git holds in
 # memory. Git fails instead.
 _MAX_ALLOCATION_BYTES = 1 << 30
 
@@ -100,7 +100,7 @@ def head_of(root: Path) -> Head | None:
 
 
 def commit_at_head(repository: GitRepository) -> str | None:
-    """The hash of the commit that is checked out; None before the first one."""
+    """The hash of the commit that is checked out; None before the first commit."""
     return ask_git_word(repository, "rev-parse", "--quiet", "--verify", "HEAD")
 
 
@@ -117,7 +117,7 @@ def ask_git(repository: GitRepository, *arguments: str) -> bytes | None:
 
 
 def ask_git_word(repository: GitRepository, *arguments: str) -> str | None:
-    """The output of a git command that prints one word; None if it failed or printed nothing."""
+    """The output of a git command that prints a word; None if it failed or printed nothing."""
     output = ask_git(repository, *arguments) or b""
     return output.strip().decode("utf-8", "backslashreplace") or None
 
@@ -188,7 +188,7 @@ def _end(git: subprocess.Popen[bytes], is_late: threading.Event) -> None:
 def run_git(
     directory: Path, repository: GitRepository | None, *arguments: str
 ) -> subprocess.CompletedProcess[bytes] | None:
-    """Run one git command in a directory; None if git is missing, not allowed or too slow.
+    """Run a git command in a directory; None if git is missing, not allowed or too slow.
 
     All of these but a missing git are logged. Without a ``repository`` git reads none.
     """
@@ -252,7 +252,7 @@ def _start(
 ) -> subprocess.Popen[bytes]:
     """Start git for a query.
 
-    ``--git-dir`` avoids git's own search and its refusal of repositories of other users;
+    ``--git-dir`` avoids git's own search and its refusal of repositories of another user;
     ``--work-tree`` overrides a ``core.worktree`` that points elsewhere.
 
     Raises:
@@ -324,7 +324,7 @@ def start_for_clone(
     configuration: Sequence[tuple[str, str]],
     variables: Mapping[str, str],
 ) -> subprocess.Popen[bytes] | None:
-    """Start git for one of our clones, in a session of its own; None if git is missing.
+    """Start git for a clone of ours, in a session of its own; None if git is missing.
 
     Only commands that may use the ``network``, over these protocols, use the user's configuration,
     for keys, helpers and proxies. Other commands do not, as filters in it must not run on untrusted
@@ -376,7 +376,7 @@ def _network_environment(protocols: Sequence[str]) -> dict[str, str]:
 
 
 def _silent_ssh(command: str | None) -> str:
-    """The user's ssh command with options against prompts; other programs are left as they are."""
+    """The user's ssh command, with options against prompts if it runs OpenSSH's ``ssh``."""
     if not command:
         git = run_git(Path("/"), None, "config", "--get-all", "core.sshCommand")
         output = git.stdout.decode("utf-8", "backslashreplace") if git is not None else ""
@@ -413,7 +413,7 @@ def _program(directory: Path) -> str | None:
 
 @lru_cache(maxsize=64)
 def _program_on(search_path: str, directory: Path) -> str | None:
-    """The path of git, never one inside the directory or from a relative search path."""
+    """The path of git, never inside the directory or from a relative search path."""
     folders = (
         folder
         for folder in search_path.split(os.pathsep)

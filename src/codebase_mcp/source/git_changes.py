@@ -59,8 +59,8 @@ class FileVersion:
 class FileChange:
     """A file that differs; ``old_path`` only if it was renamed.
 
-    ``mode`` is a change of the executable bit alone, ``type`` one between a file, a link and a
-    submodule. The numbers of lines are None where they are unknown, as of binary files.
+    ``mode`` is a change of the executable bit alone, ``type`` from a file to a link or submodule,
+    for example. The numbers of lines are None where they are unknown, as of binary files.
     """
 
     path: str

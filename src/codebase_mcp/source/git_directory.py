@@ -84,7 +84,7 @@ def git_repository_at(root: Path) -> GitRepository | None:
 
 
 def is_bare_repository(directory: Path) -> bool:
-    """Whether the directory is a bare repository, not inside of one and not a ``.git``."""
+    """Whether the directory is a bare repository, not inside of another and not a ``.git``."""
     return (
         is_git_directory(os.fsencode(directory))
         and directory.name != ".git"
@@ -99,7 +99,8 @@ def work_tree_of(directory: Path) -> Path | None:
     """The top of the work tree that the directory is in.
 
     A ``.git`` in a parent only counts if it belongs to us or to the owner of the directory: any
-    user can create one in a shared folder such as ``/tmp``. Above an allowed root none counts.
+    user can create one in a shared folder such as ``/tmp``. If the directory is below an allowed
+    root, parents above that root do not count.
     """
     try:
         owners = {directory.stat().st_uid, os.geteuid()}
@@ -150,7 +151,7 @@ def git_dir_of(top: Path) -> Path | None:
     """The git directory of a work tree; None if there is none or it belongs to another repository.
 
     A git directory outside of ``.git`` must refer to the work tree, as those of linked work trees
-    and of submodules do. Of a work tree below an allowed root it must also be below one.
+    and of submodules do. If the work tree is below an allowed root, so must the git directory be.
     """
     entry = top / ".git"
     try:
@@ -215,7 +216,7 @@ def _target(entry: Path, mode: int) -> Path | None:
 
 
 def _is_linked(git_dir: Path, entry: Path) -> bool:
-    """Whether the repository that a ``.git`` points to has the work tree among its linked ones."""
+    """Whether the repository that a ``.git`` points to has the work tree as a linked work tree."""
     back = git_dir / os.fsdecode(_first_line(git_dir / "gitdir"))
     worktrees = common_dir(git_dir).resolve() / "worktrees"
     return git_dir.resolve().parent == worktrees and back.samefile(entry)

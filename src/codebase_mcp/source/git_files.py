@@ -15,19 +15,19 @@ from codebase_mcp.source.git_directory import GitRepository
 log = logging.getLogger(__name__)
 
 # What lists the entries of the index and untracked files. -t tags each line with its type; without
-# it the name of an untracked file could look like the details of a tracked one.
+# it the name of an untracked file could look like the details of a tracked file.
 LIST_FILES = ("ls-files", "-z", "-t", "--stage", "--others", "--exclude-standard", "--")
 
 _UNREADABLE = re.compile(rb"^warning: could not open directory '(.*)/': ", re.MULTILINE)
 # Paths that lead out of the tree or into the git directory. Git refuses to write them to an index,
-# but reads a forged one.
+# but reads a forged index.
 _OUTSIDE_TREE = re.compile(rb"(?:^|/)(?:\.{0,2}|\.git)(?:/|$)", re.IGNORECASE)
 _SUBMODULE = b"160000"
 
 
 @dataclass(slots=True)
 class GitFiles:
-    """The paths git lists below one directory, as bytes relative to it.
+    """The paths git lists below a directory, as bytes relative to it.
 
     ``untracked`` excludes ignored files. ``nested`` are directories that are separate repositories,
     ``submodules`` those tracked as such, ``unreadable`` those that git could not open.

@@ -50,7 +50,7 @@ class TreeEntry:
 
 
 class TreeTooLarge(IndexingFailed):
-    """A commit lists more paths than any real one."""
+    """A commit lists more paths than any real commit."""
 
 
 class Unread(Enum):
@@ -84,7 +84,7 @@ def read_blobs(
     """The content of each blob, or why it was not read, in the same order.
 
     ``object_ids`` are full hashes. Memory is bounded: sizes are asked first, larger blobs are never
-    read, and the others in batches. The content is verified against the hash.
+    read, and the rest in batches. The content is verified against the hash.
 
     Raises:
         IndexingFailed: git failed, or many objects are damaged.

@@ -193,7 +193,7 @@ def _refuse_unknown(
 
 
 def _hint(repository: GitRepository, base: bytes) -> str:
-    """Names the branches and tags most similar to an unknown name, or else the newest ones."""
+    """Names the branches and tags most similar to an unknown name, or else the newest."""
     try:
         refs = sorted(list_refs(repository), key=lambda ref: ref.committed_at, reverse=True)
     except IndexingFailed as error:

@@ -23,8 +23,8 @@ log = logging.getLogger(__name__)
 # Larger files are not plausible ignore files, and compiling them would take too long.
 MAX_IGNORE_BYTES = 1 << 20
 
-# Markers between the one-byte matchers of a pattern.
-_STAR = b"*"  # any run of bytes within one path segment
+# Markers between the expressions for single bytes.
+_STAR = b"*"  # any run of bytes within a path segment
 _DEEP = b"**/"  # no directory, or any number of them
 _DEEPER = b"**\\/"  # with the slash escaped, at least one
 _REST = b"**"  # the rest of the path

@@ -1,4 +1,4 @@
-"""Collects the files of a listing, and why other entries were left out.
+"""Collects the files of a listing, and why entries were left out.
 
 Every entry that git's ignore rules do not exclude becomes a file, a failure or a count.
 ``walk.py`` finds the entries on disk, ``commit_listing.py`` those of a commit. Paths are bytes
@@ -44,7 +44,7 @@ class PathFilter:
         self._above = frozenset(folder for path in self._paths or () for folder in parents(path))
 
     def covers(self, path: bytes) -> bool:
-        """Whether the path is selected, or below a selected one."""
+        """Whether the path is selected, or below a selected path."""
         if self._paths is None or path in self._paths:
             return True
         return any(parent in self._paths for parent in parents(path))
@@ -63,7 +63,7 @@ class PathFilter:
 
 @dataclass(slots=True)
 class ListingBuilder:
-    """Builds one listing.
+    """Builds a listing.
 
     ``own_rules`` are the ``.mcpignore`` files, whose paths begin with ``prefix``: the path from the
     top of the work tree to the root. ``pending`` are the directories still to be listed, each by

@@ -32,7 +32,7 @@ def open_regular(location: bytes) -> BufferedReader | None:
 
 
 def read_regular(location: bytes, max_bytes: int) -> bytes | None:
-    """The content of the regular file at an absolute path, at most one byte more than the limit.
+    """The content of the regular file at an absolute path, at most a byte more than the limit.
 
     None if the path leads to anything else.
 
@@ -59,7 +59,7 @@ def _open(location: bytes) -> int:
     _, *folders, name = location.split(b"/")
     if b".." in folders:
         raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), location)
-    if any_link := getattr(os, "O_NOFOLLOW_ANY", 0):  # macOS does it in one call
+    if any_link := getattr(os, "O_NOFOLLOW_ANY", 0):  # macOS does it in a call
         return os.open(location, _FILE & ~os.O_NOFOLLOW | any_link)
     above = os.open("/", _FOLDER)
     try:

@@ -1,6 +1,6 @@
 """Which directories may be read for a caller?
 
-The user who runs the server may name everything that it can read. Other callers may name what lies
+The user who runs the server may name everything that it can read. Others only name directories
 below the allowed roots. The program's own data and the kernel's virtual file systems are never
 read.
 """

@@ -60,7 +60,7 @@ def is_remote(text: str) -> bool:
 
 
 def masked(text: str) -> str:
-    """A URL, even an invalid one, without anything that may be a password."""
+    """A URL, valid or not, without anything that may be a password."""
     text = re.sub(r"(?<=://).*@|\A[^@]*:.*@", "…@", text, flags=re.DOTALL)
     return re.sub(r"[?#].*", "?…", text, flags=re.DOTALL)[:200]
 

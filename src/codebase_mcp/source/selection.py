@@ -11,7 +11,7 @@ MAX_FILE_BYTES = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Patterns:
-    """Lines in gitignore syntax, relative to a directory: the root of a tree or one above it."""
+    """Lines in gitignore syntax, relative to a directory: the root of a tree or a parent of it."""
 
     directory: Path
     lines: tuple[str, ...]

@@ -76,7 +76,7 @@ SourceTree = DiskTree | CommitTree
 
 
 def source_tree_at(root: Path, selection: Selection = EVERYTHING) -> SourceTree:
-    """The files of the repository at ``root``: of a bare one those of the commit at HEAD.
+    """The files of the repository at ``root``; if it is bare, those of the commit at HEAD.
 
     Raises:
         IndexingFailed: the root is gone, HEAD of a bare repository leads to no commit, or git

@@ -1,6 +1,6 @@
 """Runs git for our clones: over the network, with progress, and stoppable.
 
-Also explains git's failures to users. ``clone.py`` decides what is fetched.
+Also explains git's failures to users. ``clone.py`` says what to fetch.
 """
 
 from __future__ import annotations
@@ -47,10 +47,10 @@ class Stopped(Exception):
 
 
 class Transfer:
-    """Runs git for the clone of one repository, a command at a time.
+    """Runs git for the clone of a repository, a command at a time.
 
     ``on_progress`` is called with git's progress. ``stop`` may be called from any thread: it ends
-    the running command, and no other can start after it.
+    the running command, and prevents further ones.
     """
 
     def __init__(self, remote: Remote, on_progress: Callable[[str], None] = lambda _: None) -> None:

@@ -33,7 +33,7 @@ from codebase_mcp.source.open_file import is_real_directory
 from codebase_mcp.source.selection import EVERYTHING, Selection
 from codebase_mcp.source.walk import INSTALLED, is_repository
 
-# These files affect other files, so they are scanned even if they are ignored.
+# These files affect the listing, so they are scanned even if they are ignored.
 _RULES = frozenset(
     (b".gitignore", b".mcpignore", b".gitattributes", b".gitmodules", b".mcp-context.toml")
 )
@@ -142,7 +142,7 @@ class TreeScan:
         return [path for path in self._directories if path not in before]
 
     def changes(self, within: Iterable[bytes] | None = None) -> TreeChanges:
-        """What has changed since the last scan: everywhere, or in some directories.
+        """The changes since the last scan: everywhere, or in some directories.
 
         The first scan reports no changes.
 
@@ -172,7 +172,7 @@ class TreeScan:
         return folder is not None and name in folder.files
 
     def _visit(self, path: bytes, folder: _Directory, changes: TreeChanges) -> list[bytes]:
-        """Compare one directory with the last scan; returns the new directories in it."""
+        """Compare a directory with the last scan; returns the new directories in it."""
         looked_at = time.time_ns()
         try:
             location = self._builder.location(path) or b"/"
@@ -309,7 +309,7 @@ class CommitScan:
         self._commit = commit_at_head(repository)
 
     def changes(self) -> TreeChanges:
-        """What has changed since the scan was made.
+        """The changes since the scan was made.
 
         Raises:
             FileNotFoundError: the repository does not exist.

@@ -39,7 +39,7 @@ from codebase_mcp.source.selection import EVERYTHING, Selection
 log = logging.getLogger(__name__)
 
 # Directories of package managers and interpreters. Committed files in them are listed (as
-# vendored); other files in them are not this project's source, even without an ignore file.
+# vendored); untracked files in them are not this project's source, even without an ignore file.
 INSTALLED = frozenset(
     b"node_modules bower_components jspm_modules site-packages dist-packages __pypackages__"
     b" __pycache__ .tox .nox".split()
