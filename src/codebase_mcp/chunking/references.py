@@ -54,8 +54,8 @@ _QUALIFIED = re.compile(r"(.*?)(::|[.\\])([^.\\:]+)$", re.DOTALL)
 _Capture = tuple[int, str, Node, Node | None]
 """The number of the pattern, the capture, the node of the name, and that of an alias."""
 
-_Lines = tuple[int, int]
-"""The first and the last line of a definition."""
+_Range = tuple[int, int]
+"""The first line or byte, and the end, which is not included."""
 
 # How many definitions before a line are searched for the definition around it.
 _NEAR = 100
@@ -130,16 +130,16 @@ def find_references(
         references += (
             use
             for use in _uses(syntax, captured, before, declared, local_names)
-            if use.kind is not _TYPE or not _is_within(use.line, hidden.get(use.name, ()))
+            if use.kind is not _TYPE or not _range_at(hidden.get(use.name, ()), use.line)
         )
     return tuple(sorted(references, key=itemgetter(0)))
 
 
 def _hidden(
     syntax: Syntax, captured: Iterable[tuple[int, _Capture]], symbols: Sequence[Symbol]
-) -> Mapping[str, list[_Lines]]:
+) -> Mapping[str, list[_Range]]:
     """Where each type parameter hides a type of its name: in the innermost definition around it."""
-    hidden: dict[str, list[_Lines]] = defaultdict(list)
+    hidden: dict[str, list[_Range]] = defaultdict(list)
     starts = [symbol.start_line for symbol in symbols]
     for _, (_, capture, node, _) in captured:
         if capture != "parameter":
@@ -151,16 +151,12 @@ def _hidden(
         if around is None:
             continue
         lines = hidden[syntax.text_of(node)]
-        if lines and around.start_line <= lines[-1][1]:
-            lines[-1] = (lines[-1][0], max(lines[-1][1], around.end_line))
+        end = around.end_line + 1
+        if lines and around.start_line < lines[-1][1]:
+            lines[-1] = (lines[-1][0], max(lines[-1][1], end))
         else:
-            lines.append((around.start_line, around.end_line))
+            lines.append((around.start_line, end))
     return hidden
-
-
-def _is_within(line: int, ranges: Sequence[_Lines]) -> bool:
-    at = bisect_right(ranges, line, key=itemgetter(0))
-    return at > 0 and ranges[at - 1][1] >= line
 
 
 def _uses(
@@ -173,7 +169,8 @@ def _uses(
     """All uses except imports; of names that are only passed on, those that the text declares."""
     text = syntax.source.decode("latin-1")  # a character per byte, faster to slice than bytes
     size, backwards = len(text), text[::-1]
-    own_objects = _OwnObjects(syntax)
+    own_objects = _own_objects(syntax)
+    methods = sorted(filter(None, own_objects))
     for start, (_, capture, node, _) in captured:
         kind = _USE if capture in ("own", "holder") else _KINDS.get(capture)
         name = _utf8(text[start : node.end_byte])
@@ -186,7 +183,8 @@ def _uses(
         prefix = before.match(backwards, size - start)
         if prefix and not _is_in_comment(syntax, backwards, start):
             receiver = _utf8(prefix[1][::-1]) if prefix[1] else UNNAMED
-            if own_objects.is_own(start, receiver) and backwards[prefix.end()] != ".":
+            own_object = own_objects.get(_range_at(methods, start))
+            if receiver == own_object and backwards[prefix.end()] != ".":
                 receiver = "self"
             if capture == "own" and receiver not in _OWN:
                 continue
@@ -307,24 +305,21 @@ class _Modules:
         return self._separator.join(part for part in parts if part)
 
 
-class _OwnObjects:
+def _own_objects(syntax: Syntax) -> dict[_Range | None, str]:
     """The names that methods give their own object, in languages without a fixed name for it."""
-
-    def __init__(self, syntax: Syntax) -> None:
-        self._methods = sorted(
-            (
-                captures["within"][0].start_byte,
-                captures["within"][0].end_byte,
-                syntax.text_of(captures["self"][0]),
-            )
-            for _, captures in syntax.uses
-            if "within" in captures
+    return {
+        (captures["within"][0].start_byte, captures["within"][0].end_byte): syntax.text_of(
+            captures["self"][0]
         )
+        for _, captures in syntax.uses
+        if "within" in captures
+    }
 
-    def is_own(self, start: int, name: str) -> bool:
-        """Whether a name at a position is that of the own object."""
-        at = bisect_right(self._methods, start, key=itemgetter(0)) - 1
-        return at >= 0 and start < self._methods[at][1] and name == self._methods[at][2]
+
+def _range_at(ranges: Sequence[_Range], position: int) -> _Range | None:
+    """The last of the sorted ranges that begin at or before a position, if it contains it."""
+    index = bisect_right(ranges, position, key=itemgetter(0)) - 1
+    return ranges[index] if index >= 0 and position < ranges[index][1] else None
 
 
 class _LocalNames:
@@ -337,7 +332,7 @@ class _LocalNames:
         if self._scopes:
             for node in declared:
                 self._declared[syntax.text_of(node)].append(node)
-        self._ranges: dict[str, list[tuple[int, int]]] = {}
+        self._ranges: dict[str, list[_Range]] = {}
 
     def hide(self, name: str, start: int) -> bool:
         """Whether a name at a position is within the scope of a local name like it."""
@@ -345,13 +340,11 @@ class _LocalNames:
             return False
         if name not in self._ranges:
             self._ranges[name] = self._ranges_of(self._declared[name])
-        ranges = self._ranges[name]
-        at = bisect_right(ranges, start, key=itemgetter(0)) - 1
-        return at >= 0 and start < ranges[at][1]
+        return _range_at(self._ranges[name], start) is not None
 
-    def _ranges_of(self, declared: Iterable[Node]) -> list[tuple[int, int]]:
+    def _ranges_of(self, declared: Iterable[Node]) -> list[_Range]:
         """Where a name is local, by position; a declaration within such a range adds nothing."""
-        ranges: list[tuple[int, int]] = []
+        ranges: list[_Range] = []
         for node in declared:
             is_within = ranges and node.start_byte < ranges[-1][1]
             if not is_within and (scope := self._scope_of(node)):
@@ -360,7 +353,7 @@ class _LocalNames:
                 ranges.append(scope)
         return ranges
 
-    def _scope_of(self, node: Node) -> tuple[int, int] | None:
+    def _scope_of(self, node: Node) -> _Range | None:
         """The innermost scope around a declaration, from the root down; ``parent`` is slower."""
         assert self._scopes
         function = scope = None

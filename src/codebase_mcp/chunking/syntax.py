@@ -41,6 +41,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from itertools import groupby
+from operator import attrgetter
 from typing import Literal
 
 from semble_grammars import (
@@ -109,22 +110,18 @@ class _Grammar:
     """The first pattern of references."""
 
 
-def parse(source: bytes, language: str) -> Syntax | None:
-    """The syntax of a text; None without a query, or without a reliable tree in time.
+def parse_embedded(outer: Syntax, nodes: Sequence[Node], language: str) -> Syntax | None:
+    """The syntax of the parts of a text in another language; rows count from the whole text."""
+    ranges = [Range(n.start_point, n.end_point, n.start_byte, n.end_byte) for n in nodes]
+    return parse(outer.source, language, ranges)
+
+
+def parse(source: bytes, language: str, ranges: Sequence[Range] = ()) -> Syntax | None:
+    """The syntax of a text, or of ranges of it; None without a query or a reliable tree in time.
 
     Raises:
         IndexingFailed: the grammar cannot be loaded on this machine.
     """
-    return _parse(source, language, ())
-
-
-def parse_embedded(outer: Syntax, nodes: Sequence[Node], language: str) -> Syntax | None:
-    """The syntax of the parts of a text in another language; rows count from the whole text."""
-    ranges = [Range(n.start_point, n.end_point, n.start_byte, n.end_byte) for n in nodes]
-    return _parse(outer.source, language, ranges)
-
-
-def _parse(source: bytes, language: str, ranges: Sequence[Range]) -> Syntax | None:
     grammar = _grammar(language)
     if grammar is None:
         return None
@@ -196,15 +193,12 @@ def _has_long_token_run(root: Node) -> bool:
     while work:
         children = work.pop().children
         if len(children) > _TOKEN_RUN:
-            runs = (sum(1 for _ in run) for named, run in groupby(children, _is_named) if not named)
+            by_kind = groupby(children, attrgetter("is_named"))
+            runs = (sum(1 for _ in run) for is_named, run in by_kind if not is_named)
             if max(runs, default=0) > _TOKEN_RUN:
                 return True
         work += [child for child in children if child.descendant_count > _TOKEN_RUN]
     return False
-
-
-def _is_named(node: Node) -> bool:
-    return node.is_named
 
 
 @cache

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from uuid import UUID, uuid5
 
-from codebase_mcp.chunking.version import CHUNKER_VERSION
+from codebase_mcp.chunking.lines import CHUNKER_VERSION
 from codebase_mcp.database.naming import Project
 from codebase_mcp.secrets.version import SECRETS_VERSION
 from codebase_mcp.text.tokens import TOKENS_VERSION

@@ -11,9 +11,9 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from codebase_mcp.source.ignore import ReadRules, Rules, parse_rules, read_ignore_file
+from codebase_mcp.source.ignore import IgnoreFiles, ReadRules, read_ignore_file
 
-FILE_NAME = ".gitattributes"
+FILE_NAME = b".gitattributes"
 
 _GENERATED = b"linguist-generated"
 _VENDORED = b"linguist-vendored"
@@ -34,15 +34,6 @@ class LinguistAttributes:
 UNSET = LinguistAttributes()
 
 
-@dataclass(frozen=True, slots=True)
-class _File:
-    """The rules of an attribute file; its paths are relative to the first ``base`` bytes."""
-
-    base: int
-    generated: Rules
-    vendored: Rules
-
-
 class Attributes:
     """The attribute files in some directories of a tree; each is read once.
 
@@ -52,34 +43,31 @@ class Attributes:
     def __init__(
         self, top: bytes, directories: Iterable[bytes], read: ReadRules = read_ignore_file
     ) -> None:
-        self._files: dict[bytes, _File] = {}
+        self._texts: dict[bytes, bytes] = {}
         for directory in directories:
-            lead = directory + b"/" if directory else b""
-            text = read(b"%s/%s%s" % (top, lead, FILE_NAME.encode()))
+            location = b"%s/%s%s" % (top, directory + b"/" if directory else b"", FILE_NAME)
+            text = read(location)
             if text and _MENTION.search(text):
-                generated, vendored = (
-                    parse_rules(_lines(text, n)) for n in (_GENERATED, _VENDORED)
-                )
-                self._files[directory] = _File(len(lead), generated, vendored)
+                self._texts[location] = text
+        self._generated = self._rules(top, _GENERATED)
+        self._vendored = self._rules(top, _VENDORED)
+
+    def _rules(self, top: bytes, attribute: bytes) -> IgnoreFiles:
+        """Rules that "ignore" the files for which the attribute is set."""
+        return IgnoreFiles(
+            top,
+            FILE_NAME,
+            read=lambda location: _lines(self._texts.get(location, b""), attribute),
+        )
 
     def __bool__(self) -> bool:
         """Whether any of the files has a relevant rule."""
-        return bool(self._files)
+        return bool(self._texts)
 
     def of(self, path: bytes) -> LinguistAttributes:
         """The attributes of a file."""
-        generated = vendored = None
-        name = path[path.rfind(b"/") + 1 :]
-        directory = path
-        while directory and (generated is None or vendored is None):
-            directory = directory[: max(directory.rfind(b"/"), 0)]
-            file = self._files.get(directory)
-            if file is None:
-                continue
-            if generated is None:
-                generated = file.generated.verdict(path[file.base :], name, is_dir=False)
-            if vendored is None:
-                vendored = file.vendored.verdict(path[file.base :], name, is_dir=False)
+        generated = self._generated.verdict(path, is_dir=False)
+        vendored = self._vendored.verdict(path, is_dir=False)
         if generated is None and vendored is None:
             return UNSET
         return LinguistAttributes(generated, vendored)

@@ -212,12 +212,12 @@ def classify(path: str, attributes: LinguistAttributes = UNSET) -> Traits:
 
 
 def language_of(path: str) -> str:
-    """The language that the name indicates, or ``text``."""
+    """The language by the path alone, or ``text``."""
     return classify(path).language
 
 
 def kind_of(path: str) -> FileKind:
-    """The kind of the file, by its path alone."""
+    """The kind by the path alone."""
     return classify(path).kind
 
 
@@ -279,14 +279,12 @@ def language_of_header(head: bytes) -> str:
     return "cpp" if _CPP_HEADER.search(head) else "c"
 
 
-@lru_cache(maxsize=1 << 16)
-def _language_of_name(name: str) -> str:
-    lower = name.lower()
+def _language_of_name(lower: str) -> str:
     if lower in LANGUAGE_BY_NAME:
         return LANGUAGE_BY_NAME[lower]
     extension = _extension(lower)
     if extension in TEMPLATE_EXTENSIONS:
-        language = _language_of_name(name[: -len(extension) - 1])
+        language = _language_of_name(lower[: -len(extension) - 1])
         if language != TEXT:
             return language
     # Variants of a file without an extension: Dockerfile.dev, Makefile.linux.
@@ -298,7 +296,7 @@ def _language_of_name(name: str) -> str:
 def _folder_kinds(folder: str) -> frozenset[FileKind]:
     """The kinds that the folders of a path suggest."""
     kinds = set()
-    for segment in folder.split("/") if folder else ():
+    for segment in folder.split("/"):
         lower = segment.lower()
         if lower in _VENDORED_FOLDERS:
             kinds.add(FileKind.VENDORED)
@@ -315,7 +313,7 @@ def _folder_kinds(folder: str) -> frozenset[FileKind]:
 def _traits(name: str, folder: frozenset[FileKind], attributes: LinguistAttributes) -> Traits:
     lower = name.lower()
     extension = _extension(lower)
-    language = _language_of_name(name)
+    language = _language_of_name(lower)
     kind = _kind(name, language, folder, attributes)
     return Traits(
         language,
@@ -332,36 +330,32 @@ def _kind(
 ) -> FileKind:
     """The first kind that applies, in the order of the module's docstring."""
     lower = name.lower()
-    code = _is_code(language, lower)
-    vendored, generated = attributes.vendored, attributes.generated
-    if vendored or (vendored is None and (FileKind.VENDORED in folder or _names_library(lower))):
-        return FileKind.VENDORED
-    looks_generated = FileKind.GENERATED in folder or _names_generated(lower)
-    if generated or (generated is None and looks_generated):
-        return FileKind.GENERATED
-    if FileKind.TEST in folder or (code and _names_a_test(name, language)):
-        return FileKind.TEST
-    if _is_prose(lower, language) or (FileKind.DOCS in folder and _documents(lower, language)):
-        return FileKind.DOCS
-    return FileKind.CODE if code else FileKind.CONFIG
-
-
-def _names_library(lower: str) -> bool:
-    return lower in _VENDORED_NAMES or _VENDORED_LIBRARY.search(lower) is not None
-
-
-def _names_generated(lower: str) -> bool:
-    return (
-        lower in _GENERATED_NAMES
-        or lower.endswith(_GENERATED_ENDINGS)
-        or _GENERATED_PART.search(lower) is not None
-    )
-
-
-def _is_code(language: str, lower: str) -> bool:
     if language == TEXT:
-        return _extension(lower) in CODE_EXTENSIONS_WITHOUT_GRAMMAR
-    return language not in _PROSE and language not in _STATEMENTS
+        is_code = _extension(lower) in CODE_EXTENSIONS_WITHOUT_GRAMMAR
+        # In a folder of documentation, and not a part of its tooling.
+        may_be_docs = not is_code and not _SETTINGS_TEXT.search(lower)
+    else:
+        is_code = language not in _PROSE and language not in _STATEMENTS
+        may_be_docs = language == "html"
+    is_vendored = attributes.vendored
+    if is_vendored is None:
+        is_library = lower in _VENDORED_NAMES or _VENDORED_LIBRARY.search(lower)
+        is_vendored = FileKind.VENDORED in folder or bool(is_library)
+    is_generated = attributes.generated
+    if is_generated is None:
+        is_named = lower in _GENERATED_NAMES or lower.endswith(_GENERATED_ENDINGS)
+        is_generated = (
+            FileKind.GENERATED in folder or is_named or bool(_GENERATED_PART.search(lower))
+        )
+    if is_vendored:
+        return FileKind.VENDORED
+    if is_generated:
+        return FileKind.GENERATED
+    if FileKind.TEST in folder or (is_code and _names_a_test(name, language)):
+        return FileKind.TEST
+    if _is_prose(lower, language) or (FileKind.DOCS in folder and may_be_docs):
+        return FileKind.DOCS
+    return FileKind.CODE if is_code else FileKind.CONFIG
 
 
 def _names_a_test(name: str, language: str) -> bool:
@@ -380,13 +374,6 @@ def _is_prose(lower: str, language: str) -> bool:
     if re.split(r"[-.]", lower, maxsplit=1)[0] in _PROSE_NAMES:
         return True
     return _extension(lower) in _PROSE_EXTENSIONS or _MAN_PAGE.search(lower) is not None
-
-
-def _documents(lower: str, language: str) -> bool:
-    """Whether a file in a documentation folder is documentation, not a part of its tooling."""
-    if language == TEXT:
-        return not _is_code(language, lower) and not _SETTINGS_TEXT.search(lower)
-    return language == "html"
 
 
 def _extension(name: str) -> str:

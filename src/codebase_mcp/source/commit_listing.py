@@ -39,7 +39,7 @@ from codebase_mcp.source.selection import EVERYTHING, Selection
 
 MISSING = "Its content is missing from this clone"
 
-_RULE_FILES = (b".mcpignore", ATTRIBUTES.encode())
+_RULE_FILES = (b".mcpignore", ATTRIBUTES)
 
 
 @dataclass(frozen=True, slots=True)

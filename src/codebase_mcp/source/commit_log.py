@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice, takewhile
 from pathlib import Path
@@ -118,11 +118,6 @@ class Commit:
         return tuple(change.path for change in self.changes)
 
 
-# The changes of a commit, each with whether its paths are short enough to be stored.
-_Changes = Iterator[tuple[PathChange, bool]]
-_ReadChanges = Callable[[Iterator[bytes]], _Changes]
-
-
 def find_tip(root: Path, names: Sequence[str] = ()) -> Tip | None:
     """The commit that is checked out at a directory; None if there is none.
 
@@ -177,21 +172,20 @@ def _listed(tip: Tip, depth: int, *revisions: str) -> list[str]:
 def read_commits(tip: Tip, hashes: Sequence[str]) -> list[Commit]:
     """Some commits, in the same order; without lines where the contents are not all there."""
     try:
-        return _read(tip, hashes, _WITH_LINES)
+        return _read(tip, hashes, has_lines=True)
     except IndexingFailed:  # a partial clone, or contents that take git too long
-        return _read(tip, hashes, _PATHS_ALONE)
+        return _read(tip, hashes, has_lines=False)
 
 
-def _read(tip: Tip, hashes: Sequence[str], form: Sequence[str]) -> list[Commit]:
+def _read(tip: Tip, hashes: Sequence[str], *, has_lines: bool) -> list[Commit]:
     pieces = stream_git(
         tip.repository,
-        *("diff-tree", "--stdin", *_DIFFERENCES, *form),
+        *("diff-tree", "--stdin", *_DIFFERENCES, *(_WITH_LINES if has_lines else _PATHS_ALONE)),
         *("--no-ext-diff", "--no-textconv", "--ignore-submodules=none"),
         *("--encoding=UTF-8", f"--format={_FORMAT}"),
         stdin="".join(f"{commit}\n" for commit in hashes).encode(),
     )
-    read_changes = _with_lines if form is _WITH_LINES else _paths_alone
-    commits = list(_parsed(_fields(pieces), tip.edge, read_changes))
+    commits = list(_parsed(_fields(pieces), tip.edge, has_lines=has_lines))
     if [commit.hash for commit in commits] != list(hashes):
         raise IndexingFailed("git returned other commits than requested", hint=_HINT)
     return commits
@@ -208,9 +202,7 @@ def _fields(pieces: Iterator[bytes]) -> Iterator[bytes]:
             rest = bytearray(field[:_MAX_FIELD_BYTES])
 
 
-def _parsed(
-    fields: Iterator[bytes], edge: frozenset[str], read_changes: _ReadChanges
-) -> Iterator[Commit]:
+def _parsed(fields: Iterator[bytes], edge: frozenset[str], *, has_lines: bool) -> Iterator[Commit]:
     """Parse commits, each preceded by an empty field; a path is never empty."""
     next(fields, None)
     while header := list(islice(fields, _FIELDS)):
@@ -219,14 +211,14 @@ def _parsed(
         commit, parents, name, email, at, message = header
         changes: list[PathChange] = []
         total, added, removed = 0, 0, 0
-        for change, fits in read_changes(takewhile(bool, fields)):
+        for change, is_short in _changes(takewhile(bool, fields), has_lines=has_lines):
             total += 1
             added += change.added or 0
             removed += change.removed or 0
-            if fits and len(changes) < MAX_PATHS:
+            if is_short and len(changes) < MAX_PATHS:
                 changes.append(change)
         is_edge = commit.decode() in edge
-        has_lines = read_changes is _with_lines and not is_edge
+        is_counted = has_lines and not is_edge
         yield Commit(
             hash=commit.decode(),
             author_name=mask(escape_path(name)[:MAX_AUTHOR_CHARS]).text,
@@ -235,15 +227,22 @@ def _parsed(
             message=mask(escape_path(message).strip("\n")[:MAX_MESSAGE_CHARS]).text,
             changes=() if is_edge else tuple(sorted(changes, key=lambda change: change.path)),
             paths_total=None if is_edge else total,
-            added=min(added, _MAX_LINES) if has_lines else None,
-            removed=min(removed, _MAX_LINES) if has_lines else None,
+            added=min(added, _MAX_LINES) if is_counted else None,
+            removed=min(removed, _MAX_LINES) if is_counted else None,
             is_merge=b" " in parents,
         )
 
 
-def _with_lines(fields: Iterator[bytes]) -> _Changes:
-    """From git's ``added TAB removed TAB path``; a rename has its two paths in the next fields."""
-    for field in fields:
+def _changes(fields: Iterator[bytes], *, has_lines: bool) -> Iterator[tuple[PathChange, bool]]:
+    """The changes of a commit, each with whether its paths are short enough to be stored.
+
+    A field is a path, or git's ``added TAB removed TAB path``; a rename has its two paths in the
+    next fields.
+    """
+    for number, field in enumerate(fields):
+        if not has_lines:
+            yield _change(field if number else field.removeprefix(b"\n"), b"-", b"-")
+            continue
         parts = _LINES.fullmatch(field)
         if parts is None:
             raise IndexingFailed("git's output about the history is unknown", hint=_HINT)
@@ -254,11 +253,6 @@ def _with_lines(fields: Iterator[bytes]) -> _Changes:
         former, path = next(fields, b""), next(fields, b"")
         yield _change(former, b"0", b"0")
         yield _change(path, added, removed, former)
-
-
-def _paths_alone(fields: Iterator[bytes]) -> _Changes:
-    for number, field in enumerate(fields):
-        yield _change(field if number else field.removeprefix(b"\n"), b"-", b"-")
 
 
 def _change(

@@ -180,6 +180,14 @@ def stream_git(
             )
 
 
+def split_records(pieces: Iterator[bytes], separator: bytes) -> Iterator[bytes]:
+    """The records of a stream, which end with a separator."""
+    rest = b""
+    for piece in pieces:
+        *records, rest = (rest + piece).split(separator)
+        yield from records
+
+
 def _end(git: subprocess.Popen[bytes], is_late: threading.Event) -> None:
     is_late.set()
     git.kill()

@@ -15,7 +15,7 @@ from itertools import islice
 from typing import Literal
 
 from codebase_mcp.errors import IndexingFailed
-from codebase_mcp.source.git import ask_git, read_git, stream_git
+from codebase_mcp.source.git import ask_git, read_git, split_records, stream_git
 from codebase_mcp.source.git_directory import GitRepository
 from codebase_mcp.source.git_objects import SUBMODULE
 from codebase_mcp.source.listing_builder import escape_path
@@ -157,7 +157,7 @@ def _changes(repository: GitRepository, a: str, b: str, *options: str) -> Iterat
         *([f"--relative={os.fsdecode(repository.prefix)}"] if repository.prefix else ()),
         *(a, b, "--"),
     )
-    fields = _fields(pieces)
+    fields = split_records(pieces, b"\0")
     if "--numstat" not in options:
         yield from (_parsed(field, fields)[1] for field in fields)
         return
@@ -177,14 +177,6 @@ def _changes(repository: GitRepository, a: str, b: str, *options: str) -> Iterat
     yield from changes.values()
 
 
-def _fields(pieces: Iterator[bytes]) -> Iterator[bytes]:
-    """The NUL-terminated fields of a stream."""
-    rest = b""
-    for piece in pieces:
-        *whole, rest = (rest + piece).split(b"\0")
-        yield from whole
-
-
 def _parsed(details: bytes, fields: Iterator[bytes]) -> tuple[bytes, FileChange]:
     """A path and its change, from the modes, hashes and status, and the paths after these."""
     old_mode, new_mode, old_id, new_id, letter = details[1:].decode().split(" ")
@@ -193,19 +185,17 @@ def _parsed(details: bytes, fields: Iterator[bytes]) -> tuple[bytes, FileChange]
         old_path, path = escape_path(path), next(fields)
     old = None if old_mode == _NOTHING else FileVersion(old_mode, old_id)
     new = None if new_mode == _NOTHING else FileVersion(new_mode, new_id)
-    return path, FileChange(escape_path(path), old_path, _status(letter[0], old, new), old, new)
+    status = "renamed" if old_path else status_of(old, new)
+    return path, FileChange(escape_path(path), old_path, status, old, new)
 
 
-def _status(letter: str, old: FileVersion | None, new: FileVersion | None) -> Status:
-    if old is None:
-        return "added"
-    if new is None:
-        return "removed"
-    if letter == "M" and old.object_id == new.object_id:
-        return "mode"
-    if letter == "R":
-        return "renamed"
-    return "type" if letter == "T" else "changed"
+def status_of(old: FileVersion | None, new: FileVersion | None) -> Status:
+    """The status of a file that has not been renamed, by the versions on both sides."""
+    if old is None or new is None:
+        return "added" if old is None else "removed"
+    if old.is_regular != new.is_regular or not (old.is_regular or old.mode == new.mode):
+        return "type"
+    return "mode" if old.object_id == new.object_id else "changed"
 
 
 def _has_large(repository: GitRepository, files: list[FileChange]) -> bool:

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from codebase_mcp.errors import IndexingFailed
-from codebase_mcp.source.git import GitTimeout, read_git, stream_git
+from codebase_mcp.source.git import GitTimeout, read_git, split_records, stream_git
 from codebase_mcp.source.git_directory import GitRepository
 from codebase_mcp.source.git_files import is_outside_tree
 
@@ -93,13 +93,10 @@ def read_blobs(
     waiting_bytes = 0
     ids = list(object_ids)
     for object_id, size in zip(ids, _sizes(repository, ids), strict=True):
-        if isinstance(size, Unread):
-            batch.append((object_id, size))
-        elif size > max_bytes:
-            batch.append((object_id, Unread.TOO_LARGE))
-        else:
-            batch.append((object_id, size))
-            waiting_bytes += size
+        if isinstance(size, int) and size > max_bytes:
+            size = Unread.TOO_LARGE  # noqa: PLW2901
+        batch.append((object_id, size))
+        waiting_bytes += size if isinstance(size, int) else 0
         if waiting_bytes >= _BATCH_BYTES:
             yield from _read_batch(repository, batch)
             batch, waiting_bytes = [], 0
@@ -170,11 +167,8 @@ def ask_about_objects(
     """
 
     def lines(waiting: Sequence[str]) -> Iterator[bytes]:
-        rest = b""
         arguments = ("cat-file", f"--batch-check={format_}", "--buffer")
-        for piece in stream_git(repository, *arguments, stdin=_lines(waiting)):
-            *whole, rest = (rest + piece).split(b"\n")
-            yield from whole
+        return split_records(stream_git(repository, *arguments, stdin=_lines(waiting)), b"\n")
 
     return list(_past_damage(lines, names))
 

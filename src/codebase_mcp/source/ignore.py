@@ -186,13 +186,17 @@ class IgnoreFiles:
 
     def ignores(self, path: bytes, *, is_dir: bool) -> bool:
         """Whether the path itself is ignored; its directory must not be ignored."""
+        return bool(self.verdict(path, is_dir=is_dir))
+
+    def verdict(self, path: bytes, *, is_dir: bool) -> bool | None:
+        """As ``Rules.verdict``, by all files in the directories above the path."""
         slash = path.rfind(b"/")
         name = path[slash + 1 :]
         for base, rules in reversed(self._chain(path[: max(slash, 0)])):
             verdict = rules.verdict(path[base:], name, is_dir=is_dir)
             if verdict is not None:
                 return verdict
-        return False
+        return None
 
     def _chain(self, directory: bytes) -> Chain:
         below = []

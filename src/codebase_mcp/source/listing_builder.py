@@ -154,7 +154,7 @@ class ListingBuilder:
         path = escape_path(raw)
         traits = classify(path)
         folder, _, name = raw.rpartition(b"/")
-        if name == FILE_NAME.encode():
+        if name == FILE_NAME:
             self._with_attributes.add(folder)
         if self.is_secret(raw):
             self.count_skipped("secret")

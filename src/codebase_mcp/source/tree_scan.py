@@ -15,14 +15,14 @@ from pathlib import Path
 
 from codebase_mcp.model import RACY_NS
 from codebase_mcp.source.classify import classify
-from codebase_mcp.source.git import commit_at_head, external_rule_files, standard_excludes
+from codebase_mcp.source.git import commit_at_head, external_rule_files
 from codebase_mcp.source.git_directory import (
     GitRepository,
     git_repository_at,
     is_git_directory,
     work_tree_of,
 )
-from codebase_mcp.source.ignore import IgnoreFiles, parse_rules
+from codebase_mcp.source.ignore import IgnoreFiles
 from codebase_mcp.source.listing_builder import (
     VERSION_CONTROL,
     ListingBuilder,
@@ -31,7 +31,7 @@ from codebase_mcp.source.listing_builder import (
 )
 from codebase_mcp.source.open_file import is_real_directory
 from codebase_mcp.source.selection import EVERYTHING, Selection
-from codebase_mcp.source.walk import INSTALLED, is_repository
+from codebase_mcp.source.walk import INSTALLED, GitRules, is_repository
 
 # These files affect the listing, so they are scanned even if they are ignored.
 _RULES = frozenset(
@@ -64,19 +64,10 @@ class TreeChanges:
 
 
 @dataclass(slots=True)
-class _Tree:
-    """The ignore rules of a repository or plain directory; ``lead`` is the length of its prefix."""
-
-    lead: int
-    prefix: bytes
-    rules: IgnoreFiles
-
-
-@dataclass(slots=True)
 class _Directory:
     """A directory at the last scan; ``mtime_ns`` is 0 if it cannot be relied on."""
 
-    tree: _Tree
+    rules: GitRules
     mtime_ns: int = 0
     files: dict[bytes, Times] = field(default_factory=dict)
     folders: set[bytes] = field(default_factory=set)
@@ -101,7 +92,7 @@ class TreeScan:
                 for name in _RULES:
                     self._note(directory / os.fsdecode(name))
             self._note(directory / ".mcp-context.toml")
-        self._directories = {b"": _Directory(self._tree_at(b""))}
+        self._directories = {b"": _Directory(self._rules_at(b""))}
 
     @property
     def directories(self) -> list[str]:
@@ -193,8 +184,8 @@ class TreeScan:
                 self._drop(inner, changes)
             for inner in new:
                 is_tree = is_repository(self._builder.location(inner))
-                tree = self._tree_at(inner) if is_tree else folder.tree
-                self._directories[inner] = _Directory(tree)
+                rules = self._rules_at(inner) if is_tree else folder.rules
+                self._directories[inner] = _Directory(rules)
                 changes.new_directories.append(inner)
             folder.folders = folders
             folder.mtime_ns = mtime_ns if mtime_ns < looked_at - RACY_NS else 0
@@ -242,7 +233,7 @@ class TreeScan:
             return False
         if path in self._directories:  # a tracked file is below it
             return True
-        if name in INSTALLED or self._ignores(path, folder, is_dir=True):
+        if name in INSTALLED or folder.rules.ignores(path, is_dir=True):
             return False
         location = self._builder.location(path)
         return is_repository(location) or not is_git_directory(location)
@@ -252,14 +243,7 @@ class TreeScan:
             return True
         if classify(os.fsdecode(path)).is_binary or self._builder.is_secret(path):
             return False
-        return not self._ignores(path, folder, is_dir=False)
-
-    def _ignores(self, path: bytes, folder: _Directory, *, is_dir: bool) -> bool:
-        tree = folder.tree
-        inner = tree.prefix + path[tree.lead :]
-        return tree.rules.ignores(inner, is_dir=is_dir) or self._builder.ignores(
-            path, is_dir=is_dir
-        )
+        return not folder.rules.ignores(path, is_dir=False)
 
     def _drop(self, path: bytes, changes: TreeChanges) -> None:
         """Remove a directory with everything below it."""
@@ -275,19 +259,16 @@ class TreeScan:
         folder = self._directories.get(path)
         if folder is None:
             above = self._add_directory(path.rpartition(b"/")[0])
-            folder = self._directories[path] = _Directory(above.tree)
+            folder = self._directories[path] = _Directory(above.rules)
             above.folders.add(path)
         return folder
 
-    def _tree_at(self, path: bytes) -> _Tree:
+    def _rules_at(self, path: bytes) -> GitRules:
         directory = Path(os.fsdecode(self._builder.location(path)))
         top = work_tree_of(directory)
-        outer = top or directory
-        excludes = tuple((0, parse_rules(text)) for text in standard_excludes(directory, top))
         for file in external_rule_files(directory, top):
             self._note(file)
-        rules = IgnoreFiles(os.fsencode(outer), b".gitignore", outermost=excludes)
-        return _Tree(len(with_slash(path)), path_prefix(outer, directory), rules)
+        return GitRules(self._builder, path, directory, top)
 
     def _note(self, file: Path) -> None:
         """Remember the times of a file outside of the tree that affects the listing."""

@@ -180,32 +180,50 @@ def _add_entry(
         builder.add(path, status)
 
 
+class GitRules:
+    """All ignore rules for a directory that is listed by its own rules, and everything in it.
+
+    ``top`` is the work tree that it is in and whose rules apply, if any.
+    """
+
+    def __init__(
+        self, builder: ListingBuilder, tree: bytes, directory: Path, top: Path | None
+    ) -> None:
+        outer = top or directory
+        texts = standard_excludes(directory, top, builder.not_applied)
+        excludes: Chain = tuple((0, parse_rules(text)) for text in texts)
+        self._rules = IgnoreFiles(
+            os.fsencode(outer), b".gitignore", outermost=excludes, read=builder.read_rules
+        )
+        self._builder = builder
+        self._prefix = path_prefix(outer, directory)
+        self._lead = len(with_slash(tree))
+
+    def ignores(self, path: bytes, *, is_dir: bool) -> bool:
+        """Whether a path relative to the root is ignored; its directory must not be ignored."""
+        inner = self._prefix + path[self._lead :]
+        is_ignored = self._rules.ignores(inner, is_dir=is_dir)
+        return is_ignored or self._builder.ignores(path, is_dir=is_dir)
+
+
 def _walk(builder: ListingBuilder, tree: bytes, directory: Path, top: Path | None) -> None:
     """Walk a directory with the ignore files that git would apply.
 
     ``top`` is the work tree that it is in and whose rules apply, if any.
     """
-    outer = top or directory
-    prefix = path_prefix(outer, directory)
-    texts = standard_excludes(directory, top, builder.not_applied)
-    excludes: Chain = tuple((0, parse_rules(text)) for text in texts)
-    rules = IgnoreFiles(
-        os.fsencode(outer), b".gitignore", outermost=excludes, read=builder.read_rules
-    )
-    lead = len(with_slash(tree))
+    rules = GitRules(builder, tree, directory, top)
     waiting = [tree]
     while waiting:
         folder = waiting.pop()
         for entry in _entries(builder, folder):
             path = with_slash(folder) + entry.name
             is_dir = entry.is_dir(follow_symlinks=False)
-            inner = prefix + path[lead:]
             selects = builder.path_filter.may_contain if is_dir else builder.path_filter.covers
             if entry.name in VERSION_CONTROL or not selects(path):
                 continue
             if is_dir and entry.name in INSTALLED:
                 builder.count_skipped("installed")
-            elif rules.ignores(inner, is_dir=is_dir) or builder.ignores(path, is_dir=is_dir):
+            elif rules.ignores(path, is_dir=is_dir):
                 builder.count_skipped("ignored")
             elif not is_dir:
                 _add_entry(builder, path, partial(entry.stat, follow_symlinks=False))

@@ -27,7 +27,7 @@ from codebase_mcp.source.git_changes import (
     FileChange,
     FileChanges,
     FileVersion,
-    Status,
+    status_of,
 )
 from codebase_mcp.source.git_directory import GitRepository
 from codebase_mcp.source.git_files import LIST_FILES, listed_entries
@@ -69,11 +69,12 @@ def changed_on_disk(repository: GitRepository, commit: str) -> WorktreeChanges:
     new = _versions_on_disk(repository, old, hash_chars=len(commit))
     start = os.fsencode(repository.root) + b"/"
     locations = {version.object_id: start + path for path, version in new.items()}
+    versions = ((path, old.get(path), new.get(path)) for path in sorted(old.keys() | new.keys()))
     changes = _with_renames(
         [
-            _change(path, old.get(path), new.get(path))
-            for path in sorted(old.keys() | new.keys())
-            if old.get(path) != new.get(path)
+            FileChange(escape_path(path), None, status_of(before, after), before, after)
+            for path, before, after in versions
+            if before != after
         ]
     )
     has_details = len(changes) <= MAX_FILES_WITH_LINES
@@ -161,21 +162,6 @@ def _version_at(location: bytes, hash_chars: int) -> FileVersion | None:
         object_id = hash_blob(pieces, os.fstat(file.fileno()).st_size, hash_chars)
     mode = "100755" if status.st_mode & stat.S_IXUSR else "100644"
     return FileVersion(mode, object_id)
-
-
-def _change(path: bytes, old: FileVersion | None, new: FileVersion | None) -> FileChange:
-    status: Status = "changed"
-    if old is None or new is None:
-        status = "added" if old is None else "removed"
-    elif _type(old) != _type(new):
-        status = "type"
-    elif old.object_id == new.object_id:
-        status = "mode"
-    return FileChange(escape_path(path), None, status, old, new)
-
-
-def _type(version: FileVersion) -> str:
-    return "file" if version.is_regular else version.mode
 
 
 def _with_renames(changes: Sequence[FileChange]) -> list[FileChange]:
