@@ -53,7 +53,12 @@ def split(text: str, language: str) -> Outline:
     return Outline(
         chunks=tuple(_label_chunks(pieces, scopes, leads)),
         symbols=tuple(scope for scope in scopes if scope.kind != "extension"),
-        comments=tuple(_comments(syntaxes)),
+        comments=tuple(
+            part.text_of(node)
+            for part in syntaxes
+            for _, captures in part.matches
+            for node in captures.get("comment", ())
+        ),
         references=find_references(syntaxes, language, scopes),
     )
 
@@ -79,15 +84,6 @@ def _embedded(syntax: Syntax, language: str) -> list[Syntax]:
         if capture.startswith("embedded.")
     )
     return [part for part in parts if part is not None]
-
-
-def _comments(syntaxes: Sequence[Syntax]) -> list[str]:
-    return [
-        syntax.text_of(node)
-        for syntax in syntaxes
-        for _, captures in syntax.matches
-        for node in captures.get("comment", ())
-    ]
 
 
 def _lead_runs(table: LineTable, syntaxes: Sequence[Syntax]) -> dict[int, int]:

@@ -97,7 +97,8 @@ def _nested(definitions: Sequence[_Definition]) -> list[Symbol]:
         outer = enclosing[-1][1] if enclosing and kind != "selector" else None
         parts = _name_parts(text, kind)
         if receiver:
-            parts = [*_receiver_parts(receiver), *parts]
+            owner = _name_parts(receiver, "")
+            parts = [part for part in owner if part not in _RECEIVERS_WITHOUT_NAME] + parts
         qualified = ".".join(parts if outer is None else [outer.qualified, *parts])
         scope = Symbol(
             name=parts[-1],
@@ -144,10 +145,6 @@ def _prose_name(text: str) -> str:
     """A heading, key or selector without markup, at most one line long."""
     bare = _LINK.sub(r"\1", _TAG.sub("", text)).replace("`", "").strip("#=\"' ")
     return (bare or text)[:_PROSE_NAME_CHARS]
-
-
-def _receiver_parts(text: str) -> list[str]:
-    return [part for part in _name_parts(text, "") if part not in _RECEIVERS_WITHOUT_NAME]
 
 
 def _join_clauses(scopes: Sequence[Symbol]) -> list[Symbol]:

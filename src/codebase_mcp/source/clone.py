@@ -326,19 +326,15 @@ def _locked(remote: Remote, clones: Path, transfer: Transfer) -> Iterator[None]:
     name = hashlib.sha256(str(remote.folder).casefold().encode()).hexdigest()[:24]
     handle = os.open(locks / name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
-        while not _try_lock(handle):
-            transfer.wait(_POLL_S)
+        while True:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                transfer.wait(_POLL_S)
         yield
     finally:
         os.close(handle)
-
-
-def _try_lock(handle: int) -> bool:
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
 
 
 def _no_branch(branch: str, remote: Remote) -> InvalidInput:

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from codebase_mcp.errors import IndexingFailed
 from codebase_mcp.model import Listing
 from codebase_mcp.source.attributes import FILE_NAME as ATTRIBUTES
-from codebase_mcp.source.classify import classify
 from codebase_mcp.source.git_directory import GitRepository
 from codebase_mcp.source.git_objects import (
     SUBMODULE,
@@ -36,8 +35,6 @@ from codebase_mcp.source.listing_builder import (
     with_slash,
 )
 from codebase_mcp.source.selection import EVERYTHING, Selection
-
-MISSING = "Its content is missing from this clone"
 
 _RULE_FILES = (b".mcpignore", ATTRIBUTES)
 
@@ -143,25 +140,11 @@ def _add_entries(builder: ListingBuilder, entries: Sequence[TreeEntry]) -> dict[
         if state is DirectoryState.IGNORED or builder.ignores(raw, is_dir=False):
             builder.count_skipped("ignored")
             continue
+        builder.add_entry(raw, int(entry.mode, 8), entry.size)
         path = escape_path(raw)
-        if entry.size is None and entry.mode != SYMLINK:
-            _add_missing(builder, raw, path)
-            continue
-        builder.add_entry(raw, int(entry.mode, 8), entry.size or 0)
         if path in builder.files:
             object_ids.setdefault(path, entry.object_id)  # the first of two with the same name
     return object_ids
-
-
-def _add_missing(builder: ListingBuilder, raw: bytes, path: str) -> None:
-    """Add a file whose object a partial clone lacks."""
-    traits = classify(path)
-    if builder.is_secret(raw):
-        builder.count_skipped("secret")
-    elif traits.named_as_source:
-        builder.add_failure(raw, MISSING)
-    else:
-        builder.count_skipped("binary" if traits.is_binary else "missing")
 
 
 def _git_directory_test(entries: Sequence[TreeEntry]) -> Callable[[bytes], bool]:

@@ -14,6 +14,7 @@ import shutil
 import subprocess
 import tempfile
 import threading
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -152,9 +153,9 @@ def stream_git(
         stdin_file.write(stdin)
         stdin_file.seek(0)
         git = _start(repository.root, repository, arguments, stdin_file, stderr_file)
-        is_late = threading.Event()
         allowed_s = TIME_LIMIT_S if limit_s is None else limit_s
-        limit = threading.Timer(allowed_s, _end, (git, is_late))
+        end = time.monotonic() + allowed_s
+        limit = threading.Timer(allowed_s, git.kill)
         limit.start()
         try:
             assert git.stdout is not None
@@ -165,7 +166,7 @@ def stream_git(
             limit.cancel()
             git.kill()
             git.communicate()
-        if is_late.is_set():
+        if status != 0 and time.monotonic() >= end:
             raise GitTimeout(
                 f"git {arguments[0]} took over {allowed_s:.0f} s",
                 hint="Reduce the depth of the history.",
@@ -186,11 +187,6 @@ def split_records(pieces: Iterator[bytes], separator: bytes) -> Iterator[bytes]:
     for piece in pieces:
         *records, rest = (rest + piece).split(separator)
         yield from records
-
-
-def _end(git: subprocess.Popen[bytes], is_late: threading.Event) -> None:
-    is_late.set()
-    git.kill()
 
 
 def run_git(

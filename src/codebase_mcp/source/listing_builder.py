@@ -30,6 +30,7 @@ from codebase_mcp.source.ignore import (
 from codebase_mcp.source.read import TOO_LARGE, failure_reason
 from codebase_mcp.source.selection import Patterns, Selection
 
+MISSING = "Its content is missing from this clone"
 NOT_APPLIED = f"Its rules are not applied, as it exceeds {MAX_IGNORE_BYTES >> 20} MiB"
 
 # Metadata of version control is never source, ignored or not.
@@ -143,11 +144,14 @@ class ListingBuilder:
         self,
         raw: bytes,
         mode: int,
-        size: int,
+        size: int | None,
         location: str = "",
         times: tuple[int, int] = (0, 0),
     ) -> None:
-        """Add an entry that is not a directory and not ignored."""
+        """Add an entry that is not a directory and not ignored.
+
+        ``size`` is None if a partial clone lacks the object.
+        """
         if not stat.S_ISREG(mode):
             self.count_skipped("symlink" if stat.S_ISLNK(mode) else "special")
             return
@@ -162,7 +166,12 @@ class ListingBuilder:
             self.count_skipped("binary")
         elif path in self.files:
             self.count_skipped("name_clash")  # names that differ only in undecodable bytes
-        elif size <= self.selection.max_file_bytes:
+        elif size is None or size > self.selection.max_file_bytes:
+            if traits.named_as_source:
+                self.add_failure(raw, MISSING if size is None else TOO_LARGE)
+            else:
+                self.count_skipped("missing" if size is None else "too_large")
+        else:
             if "\\" in path:
                 self._raw_paths[path] = raw
             self.files[path] = SourceFile(
@@ -175,10 +184,6 @@ class ListingBuilder:
                 traits.named_as_source,
                 shows_secrets=self._shows_secrets(raw),
             )
-        elif traits.named_as_source:
-            self.add_failure(raw, TOO_LARGE)
-        else:
-            self.count_skipped("too_large")
 
     def _apply_attributes(self) -> None:
         """Apply the repository's attributes for generated and vendored files."""
