@@ -20,6 +20,7 @@ from pathlib import Path
 from codebase_mcp.errors import IndexingFailed
 from codebase_mcp.secrets.masking import mask
 from codebase_mcp.source.git import (
+    FSCK_HINT,
     GitTimeout,
     commit_at_head,
     read_git,
@@ -53,7 +54,6 @@ _DIFFERENCES = ("-r", "-z", "--root", "--always", "--relative", "--diff-merges=f
 _WITH_LINES = ("--numstat", "--find-renames", "-l100")
 _PATHS_ALONE = ("--name-only", "--no-renames")
 _MAX_LINES = 2**31 - 1  # of PostgreSQL's integer
-_HINT = "Run git fsck to check the repository."
 _YEAR_9999 = 253_370_764_800
 
 
@@ -187,7 +187,7 @@ def _read(tip: Tip, hashes: Sequence[str], *, has_lines: bool) -> list[Commit]:
     )
     commits = list(_parsed(_fields(pieces), tip.edge, has_lines=has_lines))
     if [commit.hash for commit in commits] != list(hashes):
-        raise IndexingFailed("git returned other commits than requested", hint=_HINT)
+        raise IndexingFailed("git returned other commits than requested", hint=FSCK_HINT)
     return commits
 
 
@@ -207,7 +207,7 @@ def _parsed(fields: Iterator[bytes], edge: frozenset[str], *, has_lines: bool) -
     next(fields, None)
     while header := list(islice(fields, _FIELDS)):
         if len(header) < _FIELDS:
-            raise IndexingFailed("git's output about the history is incomplete", hint=_HINT)
+            raise IndexingFailed("git's output about the history is incomplete", hint=FSCK_HINT)
         commit, parents, name, email, at, message = header
         changes: list[PathChange] = []
         total, added, removed = 0, 0, 0
@@ -245,7 +245,7 @@ def _changes(fields: Iterator[bytes], *, has_lines: bool) -> Iterator[tuple[Path
             continue
         parts = _LINES.fullmatch(field)
         if parts is None:
-            raise IndexingFailed("git's output about the history is unknown", hint=_HINT)
+            raise IndexingFailed("git's output about the history is unknown", hint=FSCK_HINT)
         added, removed, path = parts.groups()
         if path:
             yield _change(path, added, removed)

@@ -32,10 +32,19 @@ from codebase_mcp.source.ignore import is_pipe_or_device, read_ignore_file
 
 log = logging.getLogger(__name__)
 
+FSCK_HINT = "Run git fsck to check the repository."
+
 # Long enough for a million files on a slow disk.
 TIME_LIMIT_S = 30.0
 # After this time, check whether git is blocked on a pipe named .gitignore.
 _PIPE_CHECK_AFTER_S = 1.0
+
+# What lists the entries of the index and untracked files. -t tags each line with its type; without
+# it the name of an untracked file could look like the details of a tracked file.
+LIST_FILES = ("ls-files", "-z", "-t", "--stage", "--others", "--exclude-standard", "--")
+# Paths that lead out of the tree or into the git directory. Git refuses to write them to an index,
+# but reads a forged index.
+_OUTSIDE_TREE = re.compile(rb"(?:^|/)(?:\.{0,2}|\.git)(?:/|$)", re.IGNORECASE)
 
 # These override the user's and the repository's configuration, which could name programs to run.
 _ALWAYS = ("core.fsmonitor=false", "core.hooksPath=/dev/null", "safe.directory=*")
@@ -177,7 +186,7 @@ def stream_git(
             _, _, last_line = message.rpartition("\n")
             raise IndexingFailed(
                 f"git {arguments[0]} failed: {last_line}",
-                hint="Run git fsck to check the repository.",
+                hint=FSCK_HINT,
             )
 
 
@@ -215,6 +224,24 @@ def run_git(
         log.warning(message, arguments[0], error.timeout, directory)
         return None
     return subprocess.CompletedProcess(git.args, git.returncode, output, errors)
+
+
+def listed_entries(output: bytes) -> Iterator[tuple[bytes, bytes, bytes]]:
+    """The type, details and path of each entry in the output of ``LIST_FILES``.
+
+    The details are mode, hash and stage; empty for untracked files. The path of a directory, which
+    is a repository of its own, ends with a slash. Paths that lead out of the tree are left out.
+    """
+    for record in output.split(b"\0"):
+        tag, _, rest = record.partition(b" ")
+        details, _, path = (b"", b"", rest) if tag == b"?" else rest.partition(b"\t")
+        if tag and not is_outside_tree(path.removesuffix(b"/")):
+            yield tag, details, path
+
+
+def is_outside_tree(path: bytes) -> bool:
+    """Whether a path leads out of its tree or into a git directory, or has an empty part."""
+    return _OUTSIDE_TREE.search(path) is not None
 
 
 def _communicate(

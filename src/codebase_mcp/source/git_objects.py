@@ -18,9 +18,15 @@ from dataclasses import dataclass
 from enum import Enum
 
 from codebase_mcp.errors import IndexingFailed
-from codebase_mcp.source.git import GitTimeout, read_git, split_records, stream_git
+from codebase_mcp.source.git import (
+    FSCK_HINT,
+    GitTimeout,
+    is_outside_tree,
+    read_git,
+    split_records,
+    stream_git,
+)
 from codebase_mcp.source.git_directory import GitRepository
-from codebase_mcp.source.git_files import is_outside_tree
 
 SUBMODULE = "160000"
 SYMLINK = "120000"
@@ -33,7 +39,6 @@ _MAX_PATH_BYTES = 4_095
 _BATCH_BYTES = 8 << 20
 # Git ends at a damaged object, so each costs a process.
 _MAX_DAMAGED = 20
-_HINT = "Run git fsck to check the repository."
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,7 +208,9 @@ def _contents(repository: GitRepository, object_ids: Sequence[str]) -> dict[str,
             if hash_blob([content], len(content), len(object_id)) != object_id:
                 # Git writes a damaged object as it is, and perhaps not all of it, so all further
                 # output may be out of step.
-                raise IndexingFailed(f"The content of {object_id} is another object's", hint=_HINT)
+                raise IndexingFailed(
+                    f"The content of {object_id} is another object's", hint=FSCK_HINT
+                )
             yield content
 
     contents = zip(object_ids, _past_damage(blobs, object_ids), strict=True)
@@ -218,7 +225,7 @@ def _past_damage(
     failures = 0
     while waiting:
         count = 0
-        problem = IndexingFailed("git printed nothing about some objects", hint=_HINT)
+        problem = IndexingFailed("git printed nothing about some objects", hint=FSCK_HINT)
         try:
             for count, answer in enumerate(ask(waiting), 1):  # noqa: B007 - used below
                 yield answer
@@ -247,7 +254,7 @@ def _blobs_in(output: Iterator[bytes]) -> Iterator[bytes]:
                 if newline < 0:
                     break
                 if not rest[:newline].isdigit():
-                    raise IndexingFailed("An object vanished while it was read", hint=_HINT)
+                    raise IndexingFailed("An object vanished while it was read", hint=FSCK_HINT)
                 end = int(rest[:newline])
                 del rest[: newline + 1]
             if len(rest) <= end:  # a line break follows

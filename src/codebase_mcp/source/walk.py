@@ -8,19 +8,21 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import stat
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
 from codebase_mcp.model import Listing
-from codebase_mcp.source.git import standard_excludes
+from codebase_mcp.source.git import LIST_FILES, listed_entries, run_git, standard_excludes
 from codebase_mcp.source.git_directory import (
+    GitRepository,
     git_directory_around,
     is_git_directory,
     work_tree_of,
 )
-from codebase_mcp.source.git_files import GitFiles, list_with_git
 from codebase_mcp.source.ignore import Chain, IgnoreFiles, parse_rules, read_ignore_file
 from codebase_mcp.source.listing_builder import (
     VERSION_CONTROL,
@@ -44,6 +46,27 @@ INSTALLED = frozenset(
     b"node_modules bower_components jspm_modules site-packages dist-packages __pypackages__"
     b" __pycache__ .tox .nox".split()
 )
+_UNREADABLE = re.compile(rb"^warning: could not open directory '(.*)/': ", re.MULTILINE)
+
+
+@dataclass(slots=True)
+class GitFiles:
+    """The paths git lists below a directory, as bytes relative to it.
+
+    ``untracked`` excludes ignored files. ``nested`` are directories that are separate repositories,
+    ``submodules`` those tracked as such, ``unreadable`` those that git could not open.
+    """
+
+    tracked: list[bytes] = field(default_factory=list)
+    untracked: list[bytes] = field(default_factory=list)
+    nested: list[bytes] = field(default_factory=list)
+    submodules: list[bytes] = field(default_factory=list)
+    unreadable: list[bytes] = field(default_factory=list)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether git lists nothing except submodules."""
+        return not (self.tracked or self.untracked or self.nested)
 
 
 def list_files(
@@ -90,6 +113,41 @@ def _list_tree(builder: ListingBuilder, tree: bytes) -> None:
         _walk(builder, tree, directory, None)
     else:
         _add_listed(builder, tree, files)
+
+
+def list_with_git(
+    directory: Path, top: Path, paths: Sequence[bytes] | None = None
+) -> GitFiles | None:
+    """The files that git lists below a directory of the work tree ``top``; None if git failed.
+
+    With ``paths``, files and directories relative to the directory, only these are listed.
+    """
+    repository = GitRepository(directory, top)
+    git = run_git(directory, repository, *LIST_FILES, *map(os.fsdecode, paths or ()))
+    if git is None:
+        return None
+    if git.returncode != 0:
+        message = git.stderr.decode("utf-8", "backslashreplace").strip()
+        log.warning("git ls-files failed in %s: %s", directory, message)
+        return None
+    lead = path_prefix(top, directory)
+    files = GitFiles(
+        unreadable=[path.removeprefix(lead) for path in _UNREADABLE.findall(git.stderr)]
+    )
+    previous = b""
+    for _, details, path in listed_entries(git.stdout):
+        if path == previous:
+            continue
+        previous = path
+        if details.startswith(b"160000"):
+            files.submodules.append(path)
+        elif details:
+            files.tracked.append(path)
+        elif path.endswith(b"/"):
+            files.nested.append(path[:-1])
+        else:
+            files.untracked.append(path)
+    return files
 
 
 def _paths_for_git(builder: ListingBuilder, tree: bytes) -> list[bytes] | None:

@@ -20,7 +20,7 @@ from io import BytesIO
 from itertools import takewhile
 
 from codebase_mcp.errors import IndexingFailed
-from codebase_mcp.source.git import ask_git
+from codebase_mcp.source.git import LIST_FILES, ask_git, listed_entries
 from codebase_mcp.source.git_changes import (
     MAX_FILES,
     MAX_FILES_WITH_LINES,
@@ -30,7 +30,6 @@ from codebase_mcp.source.git_changes import (
     status_of,
 )
 from codebase_mcp.source.git_directory import GitRepository
-from codebase_mcp.source.git_files import LIST_FILES, listed_entries
 from codebase_mcp.source.git_objects import SUBMODULE, SYMLINK, hash_blob, list_tree, read_blobs
 from codebase_mcp.source.listing_builder import escape_path, parents
 from codebase_mcp.source.open_file import open_regular, read_regular
