@@ -44,11 +44,7 @@ from itertools import groupby
 from operator import attrgetter
 from typing import Literal
 
-from semble_grammars import (
-    GrammarLoadError,
-    UnsupportedPlatformError,
-    get_language,
-)
+from semble_grammars import GrammarLoadError, UnsupportedPlatformError, get_language
 from tree_sitter import Language, Node, Parser, Point, Query, QueryCursor, Range
 
 from codebase_mcp.chunking import grammar_folder

@@ -55,9 +55,7 @@ class Attributes:
     def _rules(self, top: bytes, attribute: bytes) -> IgnoreFiles:
         """Rules that "ignore" the files for which the attribute is set."""
         return IgnoreFiles(
-            top,
-            FILE_NAME,
-            read=lambda location: _lines(self._texts.get(location, b""), attribute),
+            top, FILE_NAME, read=lambda location: _lines(self._texts.get(location, b""), attribute)
         )
 
     def __bool__(self) -> bool:

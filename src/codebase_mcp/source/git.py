@@ -133,20 +133,14 @@ def ask_git_word(repository: GitRepository, *arguments: str) -> str | None:
 
 
 def read_git(
-    repository: GitRepository,
-    *arguments: str,
-    stdin: bytes = b"",
-    limit_s: float | None = None,
+    repository: GitRepository, *arguments: str, stdin: bytes = b"", limit_s: float | None = None
 ) -> bytes:
     """The output of ``stream_git`` as a whole."""
     return b"".join(stream_git(repository, *arguments, stdin=stdin, limit_s=limit_s))
 
 
 def stream_git(
-    repository: GitRepository,
-    *arguments: str,
-    stdin: bytes = b"",
-    limit_s: float | None = None,
+    repository: GitRepository, *arguments: str, stdin: bytes = b"", limit_s: float | None = None
 ) -> Iterator[bytes]:
     """The output of a git command, in pieces, so that a long output needs little memory.
 
@@ -184,10 +178,7 @@ def stream_git(
             stderr_file.seek(max(stderr_file.seek(0, os.SEEK_END) - _MESSAGE_BYTES, 0))
             message = stderr_file.read().decode("utf-8", "backslashreplace").strip()
             _, _, last_line = message.rpartition("\n")
-            raise IndexingFailed(
-                f"git {arguments[0]} failed: {last_line}",
-                hint=FSCK_HINT,
-            )
+            raise IndexingFailed(f"git {arguments[0]} failed: {last_line}", hint=FSCK_HINT)
 
 
 def split_records(pieces: Iterator[bytes], separator: bytes) -> Iterator[bytes]:
@@ -313,8 +304,7 @@ def _start(
         )
     except OSError as error:
         raise IndexingFailed(
-            f"git cannot be started in {directory}: {error}",
-            hint="Check that git --version works.",
+            f"git cannot be started in {directory}: {error}", hint="Check that git --version works."
         ) from error
 
 

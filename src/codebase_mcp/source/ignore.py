@@ -171,12 +171,7 @@ class IgnoreFiles:
     """
 
     def __init__(
-        self,
-        top: bytes,
-        name: bytes,
-        *,
-        outermost: Chain = (),
-        read: ReadRules = read_ignore_file,
+        self, top: bytes, name: bytes, *, outermost: Chain = (), read: ReadRules = read_ignore_file
     ) -> None:
         self._read = read
         self._top = top

@@ -96,10 +96,7 @@ def read_files(files: Iterable[SourceFile], *, max_file_bytes: int) -> list[Cont
 
 
 def read_objects(
-    repository: GitRepository,
-    files: Sequence[tuple[SourceFile, str]],
-    *,
-    max_file_bytes: int,
+    repository: GitRepository, files: Sequence[tuple[SourceFile, str]], *, max_file_bytes: int
 ) -> list[Content]:
     """The content of files of a commit, each given with the hash of its git object.
 
