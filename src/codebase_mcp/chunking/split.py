@@ -1,4 +1,4 @@
-"""What are the chunks, definitions, comments and references of a text?
+"""Which chunks, definitions, comments and references does a text have?
 
 The same text and language always give the same outline, so an index may share it between files.
 """

@@ -1,4 +1,4 @@
-"""Which definitions are in a syntax tree, and what are their names?
+"""Which definitions does a syntax tree have, and by which names?
 
 Reads the captures of a query (see ``syntax``). Only the tables below depend on a language.
 """
@@ -142,7 +142,7 @@ def _name_parts(text: str, kind: str) -> list[str]:
 
 
 def _prose_name(text: str) -> str:
-    """A heading, key or selector without markup, at most one line long."""
+    """A heading, key or selector without markup, at most a line long."""
     bare = _LINK.sub(r"\1", _TAG.sub("", text)).replace("`", "").strip("#=\"' ")
     return (bare or text)[:_PROSE_NAME_CHARS]
 

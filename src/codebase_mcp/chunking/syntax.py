@@ -1,4 +1,4 @@
-"""What is in the syntax tree of a text: nodes, definitions, comments?
+"""Parses a text, and finds definitions, comments and uses of names in its syntax tree.
 
 The grammars come with the package ``semble_grammars``. One query per language in ``queries/`` finds
 the definitions; ``symbols`` reads these captures:
