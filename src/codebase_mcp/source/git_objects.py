@@ -80,7 +80,8 @@ def find_entries(repository: GitRepository, commit: str, paths: Sequence[bytes])
     """The entries that a commit has at some paths, relative to the top of the work tree."""
     if not paths:
         return []
-    return [e for e in _listed(repository, commit, sorted(set(paths)), 0) if e.path in paths]
+    names = frozenset(paths)
+    return [e for e in _listed(repository, commit, sorted(names), 0) if e.path in names]
 
 
 def read_blobs(

@@ -201,14 +201,10 @@ def _hint(repository: GitRepository, base: bytes) -> str:
     if not refs:
         return "The repository has no branch or tag with a commit."
     names = [r.name for r in refs[:_MAX_COMPARED] if len(r.name) <= _MAX_COMPARED_CHARS]
-    near = _nearest(escape_path(base), names)
+    name = escape_path(base)
+    # The branch of that name elsewhere, such as ``origin/name``, then those of similar names.
+    near = [candidate for candidate in names if candidate.endswith(f"/{name}")]
+    near += get_close_matches(name[:_MAX_COMPARED_CHARS], list(dict.fromkeys(names)), n=3)
     if near:
-        return f"Did you mean {' or '.join(near)}?"
+        return f"Did you mean {' or '.join(list(dict.fromkeys(near))[:3])}?"
     return f"Its newest refs are {', '.join(names[:5])}."
-
-
-def _nearest(name: str, names: Sequence[str]) -> list[str]:
-    """The branch of that name elsewhere, such as ``origin/name``, then those of similar names."""
-    elsewhere = [candidate for candidate in names if candidate.endswith(f"/{name}")]
-    similar = get_close_matches(name[:_MAX_COMPARED_CHARS], list(dict.fromkeys(names)), n=3)
-    return list(dict.fromkeys(elsewhere + similar))[:3]

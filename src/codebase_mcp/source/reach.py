@@ -125,16 +125,16 @@ def has_way_out(records: Iterable[Path]) -> bool:
 def _object_folders(records: Iterable[Path]) -> list[Path]:
     """Where git looks for objects: in the records, in their alternates, in the alternates' own."""
     folders = [path / "objects" for path in records]
+    seen = set(folders)
     for folder in folders:  # the loop also visits the folders that it adds
-        folders += [path for path in _alternates(folder) if path not in folders]
+        text = read_ignore_file(os.fsencode(folder / "info" / "alternates"), follow=True) or b""
+        for name in text.split(b"\n"):
+            # A name in quotes has escapes, which are not decoded: / is never below an allowed root.
+            path = Path("/") if name.startswith(b'"') else folder / os.fsdecode(name)
+            if name and not name.startswith(b"#") and path not in seen:
+                seen.add(path)
+                folders.append(path)
     return folders
-
-
-def _alternates(objects: Path) -> list[Path]:
-    text = read_ignore_file(os.fsencode(objects / "info" / "alternates"), follow=True) or b""
-    names = [line for line in text.split(b"\n") if line and not line.startswith(b"#")]
-    # A name in quotes has escapes, which are not decoded: / is never below an allowed root.
-    return [Path("/") if name.startswith(b'"') else objects / os.fsdecode(name) for name in names]
 
 
 def _is_below(path: Path, folders: Iterable[Path]) -> bool:

@@ -82,7 +82,11 @@ def read_source(file: SourceFile, *, max_file_bytes: int = 1 << 20) -> Content:
     try:
         data = read_regular(os.fsencode(file.location), max_file_bytes)
     except OSError as error:
-        return _unread(file, error)
+        if error.errno == errno.ELOOP:
+            return Skipped(file.path, "symlink")
+        if isinstance(error, FileNotFoundError | NotADirectoryError):
+            return Skipped(file.path, "vanished")
+        return _refused(file, failure_reason(error), "unreadable")
     if data is None:
         return Skipped(file.path, "special")
     if len(data) > max_file_bytes:
@@ -164,14 +168,6 @@ def failure_reason(error: OSError) -> str:
     if isinstance(error, PermissionError):
         return PERMISSION_DENIED
     return f"Cannot be read: {error.strerror}"
-
-
-def _unread(file: SourceFile, error: OSError) -> FileFailure | Skipped:
-    if error.errno == errno.ELOOP:
-        return Skipped(file.path, "symlink")
-    if isinstance(error, FileNotFoundError | NotADirectoryError):
-        return Skipped(file.path, "vanished")
-    return _refused(file, failure_reason(error), "unreadable")
 
 
 def _refused(file: SourceFile, failure: str, skip: str) -> FileFailure | Skipped:
