@@ -26,7 +26,7 @@ from codebase_mcp.search.history import FoundCommit, HistoryFilters, newest_chan
 from codebase_mcp.search.search import Request
 from codebase_mcp.settings.choices import database_target
 from codebase_mcp.settings.loading import Settings
-from codebase_mcp.source.history import PathChange
+from codebase_mcp.source.commit_log import PathChange
 
 pytestmark = pytest.mark.anyio
 

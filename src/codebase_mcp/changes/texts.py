@@ -13,8 +13,7 @@ from codebase_mcp.source.encoding import decode
 from codebase_mcp.source.git_changes import FileChange, FileVersion
 from codebase_mcp.source.git_directory import GitRepository
 from codebase_mcp.source.git_objects import Unread, read_blobs
-from codebase_mcp.source.lfs import NOT_FETCHED, pointed_at
-from codebase_mcp.source.read import language_of_content
+from codebase_mcp.source.read import NOT_FETCHED, language_of_content, lfs_hash
 from codebase_mcp.source.worktree_changes import read_location
 
 MAX_FILES = 500
@@ -107,7 +106,7 @@ def _text(path: str, version: FileVersion, contents: Mapping[str, bytes | str]) 
     content = contents.get(version.object_id, "beyond_limit")
     if isinstance(content, str):
         return content
-    if pointed_at(content) is not None:
+    if lfs_hash(content) is not None:
         return NOT_FETCHED
     if is_generated(content):
         return "generated"

@@ -1,13 +1,14 @@
-"""Between which lines is a text cut, and into which pieces?
+"""Where is a text cut into pieces?
 
 A cut is a row with a level: the depth in the tree of the node that starts there. Only nodes too
-long for one chunk are visited, so most of the tree is never touched. Small pieces are then merged
+long for a chunk are visited, so most of the tree is never touched. Small pieces are then merged
 from left to right, but never across the end of a node that had to be cut.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
 
 from tree_sitter import Node
 
@@ -71,8 +72,7 @@ def _node_cuts(table: LineTable, roots: Iterable[Node], leads: Mapping[int, int]
 def _cut_long(table: LineTable, cuts: Sequence[Cut]) -> list[Cut]:
     """The cuts, and more of them by lines inside each piece that is still too long."""
     finer: list[Cut] = []
-    ends = [row for row, _ in cuts[1:]] + [table.count]
-    for (row, level), end in zip(cuts, ends, strict=True):
+    for (row, level), (end, _) in pairwise([*cuts, (table.count, -1)]):
         finer.append((row, level))
         if table.chars(row, end) > WHOLE_CHARS:
             finer += [(inner, _LINE_LEVEL) for inner in cut_by_lines(table, row, end)[1:]]
@@ -87,15 +87,11 @@ def _merge(table: LineTable, cuts: Sequence[Cut]) -> list[Cut]:
     """
     kept = [cuts[0]]
     previous_level = cuts[0][1]
-    ends = [row for row, _ in cuts[1:]] + [table.count]
-    for index in range(1, len(cuts)):
-        row, level = cuts[index]
-        end = ends[index]
+    for (row, level), (end, next_level) in pairwise([*cuts[1:], (table.count, -1)]):
         begin = kept[-1][0]
         chars = table.chars(begin, end)
         if level == previous_level:
-            is_head = index + 1 < len(cuts) and cuts[index + 1][1] > level
-            fits = chars <= TARGET_CHARS and not is_head
+            fits = chars <= TARGET_CHARS and next_level <= level
         elif level > previous_level:
             is_small = table.chars(begin, row) < SMALL_CHARS
             fits = chars <= (LIMIT_CHARS if is_small else TARGET_CHARS)
@@ -110,14 +106,10 @@ def _merge(table: LineTable, cuts: Sequence[Cut]) -> list[Cut]:
 def _join_small(table: LineTable, cuts: Sequence[Cut]) -> list[Cut]:
     """The cuts without those around small pieces, which are merged with the closer neighbour."""
     kept: list[Cut] = []
-    count = len(cuts)
-    for index, (row, level) in enumerate(cuts):
-        end = cuts[index + 1][0] if index + 1 < count else table.count
+    for (row, level), (end, next_level) in pairwise([*cuts, (table.count, -1)]):
         if kept:
             begin = kept[-1][0]
-            is_small = table.chars(row, end) < SMALL_CHARS
-            next_level = cuts[index + 1][1] if index + 1 < count else -1
-            belongs_left = is_small and level >= next_level
+            belongs_left = table.chars(row, end) < SMALL_CHARS and level >= next_level
             previous_small = table.chars(begin, row) < SMALL_CHARS
             if (belongs_left or previous_small) and table.chars(begin, end) <= LIMIT_CHARS:
                 continue
@@ -126,6 +118,6 @@ def _join_small(table: LineTable, cuts: Sequence[Cut]) -> list[Cut]:
 
 
 def _ranges(table: LineTable, cuts: Sequence[Cut]) -> list[tuple[int, int]]:
-    ends = [row for row, _ in cuts[1:]] + [table.count]
-    trimmed = (table.trim(row, end) for (row, _), end in zip(cuts, ends, strict=True))
+    rows = [*(row for row, _ in cuts), table.count]
+    trimmed = (table.trim(row, end) for row, end in pairwise(rows))
     return [(start, end) for start, end in trimmed if start < end]

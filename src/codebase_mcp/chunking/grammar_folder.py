@@ -1,6 +1,6 @@
-"""In which folder are grammars unpacked? The one that the product chose, or the user's.
+"""The folder in which grammars are unpacked: the product's, unless the user names another.
 
-``semble_grammars`` takes it from a variable of the environment alone (checked with 0.1.2).
+``semble_grammars`` only takes it from an environment variable (checked with 0.1.2).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _chosen: Path | None = None
 
 
 def choose(folder: Path | None) -> None:
-    """Unpack in this folder, unless the user's variable names another; None is the package's."""
+    """Unpack in this folder, or in the package's own, unless the user's variable names a folder."""
     global _chosen  # noqa: PLW0603 - like the package's variable, for the whole process
     _chosen = folder
 

@@ -1,4 +1,4 @@
-"""Where do the grammars come from? From an archive in a package; they are unpacked once."""
+"""Unpacks grammars from the archive in their package, once."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ def unpack(languages: Collection[str]) -> None:
     """Make the grammars of these languages ready to load, in one pass through their archive.
 
     The package itself reads the archive twice for each grammar: for forty languages and two
-    processes that takes longer than parsing 10,000 files. If unpacking fails here, the package
-    tries again and reports the cause. So it does if its archive changes: its layout is not
-    documented (checked with 0.1.2).
+    processes that takes longer than parsing 10,000 files. If unpacking fails, the package tries
+    again and reports the cause, also if the undocumented layout of its archive has changed (checked
+    with 0.1.2).
     """
     try:
         with resources.as_file(resources.files("semble_grammars") / "grammars") as folder:
@@ -65,7 +65,7 @@ def _unpack(manifest_file: Path, languages: Collection[str]) -> None:
 
 
 def _write(path: Path, content: bytes, digest: str | None) -> None:
-    """Write a library atomically, as other processes may load it."""
+    """Write a library atomically, as a process may be loading it."""
     if hashlib.sha256(content).hexdigest() != digest:
         raise ValueError(f"the checksum of {path.name} is wrong")
     with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as new:

@@ -8,17 +8,24 @@ tokens. Each limit is well below what its grammar tolerates, and far above real 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 # About 250 nested blocks crash the process: in Markdown, where a tab may open two, and in YAML, by
 # the indentation of a line or by the indicators in it.
 _DEEP_MARKDOWN = re.compile(r"^(?:>|[-+*][ \t]|[0-9]{1,9}[.)][ \t]|[ \t]){120}", re.MULTILINE)
 _YAML_INDENT = re.compile(r"[ \t?:-]{100}")
 _YAML_INDICATOR = re.compile(r"[?:-](?=\s)")
-# The length of a heredoc's word is kept in one byte.
+# The length of a heredoc's word is kept in a byte.
 _LONG_HEREDOC = re.compile(r"<<[~-]?[\"'`]?[^\s\"'`]{200}")
 # Unclosed type arguments: 20,000 of them take twelve seconds.
 _OPEN_TYPE_ARGUMENTS = re.compile(r"(?:<[^<>;{}()]{0,80}){300}")
+_HAZARDS: Mapping[str, re.Pattern[str]] = {
+    "csharp": _OPEN_TYPE_ARGUMENTS,
+    "java": _OPEN_TYPE_ARGUMENTS,
+    "markdown": _DEEP_MARKDOWN,
+    "perl": _LONG_HEREDOC,
+    "ruby": _LONG_HEREDOC,
+}
 
 
 # These scanners pass any character to C's isdigit() and similar functions, which index a table of
@@ -42,35 +49,11 @@ def is_nondeterministic(language: str, *, has_error: bool) -> bool:
 
 def is_hazardous(text: str, language: str) -> bool:
     """Whether the text must not be passed to the grammar of this language."""
-    is_hazard = _HAZARDS.get(language)
-    return is_hazard is not None and is_hazard(text)
-
-
-def _is_deep_markdown(text: str) -> bool:
-    return _DEEP_MARKDOWN.search(text) is not None
-
-
-def _is_deep_yaml(text: str) -> bool:
-    return any(
-        _YAML_INDENT.match(line) is not None or len(_YAML_INDICATOR.findall(line)) > 50
-        for line in text.split("\n")
-        if len(line) >= 100
-    )
-
-
-def _has_long_heredoc(text: str) -> bool:
-    return _LONG_HEREDOC.search(text) is not None
-
-
-def _has_open_type_arguments(text: str) -> bool:
-    return _OPEN_TYPE_ARGUMENTS.search(text) is not None
-
-
-_HAZARDS: Mapping[str, Callable[[str], bool]] = {
-    "csharp": _has_open_type_arguments,
-    "java": _has_open_type_arguments,
-    "markdown": _is_deep_markdown,
-    "perl": _has_long_heredoc,
-    "ruby": _has_long_heredoc,
-    "yaml": _is_deep_yaml,
-}
+    if language == "yaml":
+        return any(
+            _YAML_INDENT.match(line) is not None or len(_YAML_INDICATOR.findall(line)) > 50
+            for line in text.split("\n")
+            if len(line) >= 100
+        )
+    hazard = _HAZARDS.get(language)
+    return hazard is not None and hazard.search(text) is not None

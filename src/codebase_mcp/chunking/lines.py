@@ -1,14 +1,17 @@
 """Where does a line end, and how is a text without a grammar cut?
 
-Only this module decides what a line is: ``\\n``, ``\\r\\n`` and a lone ``\\r`` end one.
-``str.splitlines`` also splits at form feeds and other characters, and its line numbers would differ
-from those of an editor.
+Everywhere in the package ``\\n``, ``\\r\\n`` and a lone ``\\r`` end a line. ``str.splitlines`` also
+splits at form feeds, so its line numbers would differ from those of an editor.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from io import StringIO
 from itertools import accumulate
+
+CHUNKER_VERSION = 5
+"""Part of an index's profile: raise it whenever the same text gives a different outline."""
 
 TARGET_CHARS = 1_000
 """Small neighbours are merged up to this size."""
@@ -32,33 +35,13 @@ def normalise_newlines(text: str) -> str:
 
 def split_lines(text: str) -> list[str]:
     """The lines of a text with their ends; joined they are the text again."""
-    if "\r" not in text:
-        lines = [line + "\n" for line in text.split("\n")]
-        last = lines.pop()[:-1]
-        return [*lines, last] if last else lines
-    lines = []
-    for part in text.split("\n"):
-        # The last line has no \n, so the joined text must not have one either.
-        lines += [piece + "\r" for piece in part.split("\r")]
-        lines[-1] = lines[-1][:-1] + "\n"
-    lines[-1] = lines[-1][:-1]
-    return _join_crlf(lines)
-
-
-def _join_crlf(lines: list[str]) -> list[str]:
-    joined: list[str] = []
-    for line in lines:
-        if line == "\n" and joined and joined[-1].endswith("\r"):
-            joined[-1] += "\n"
-        elif line:
-            joined.append(line)
-    return joined
+    return list(StringIO(text, newline=""))
 
 
 class LineTable:
     """The lines of a text without their ends, and the size of each range of lines.
 
-    Rows are 0-based, as in the syntax tree. A line end counts as one character.
+    Rows are 0-based, as in the syntax tree. A line end counts as a character.
     """
 
     __slots__ = ("_offsets", "count", "lines")

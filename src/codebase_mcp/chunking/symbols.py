@@ -1,4 +1,4 @@
-"""Which definitions are in a syntax tree, and what are their names?
+"""Which definitions does a syntax tree have, and by which names?
 
 Reads the captures of a query (see ``syntax``). Only the tables below depend on a language.
 """
@@ -13,27 +13,8 @@ from codebase_mcp.chunking.syntax import Syntax
 from codebase_mcp.model import Symbol
 
 KINDS = frozenset(
-    {
-        "class",
-        "constant",
-        "enum",
-        "extension",
-        "function",
-        "interface",
-        "key",
-        "macro",
-        "method",
-        "module",
-        "property",
-        "section",
-        "selector",
-        "struct",
-        "table",
-        "trait",
-        "type",
-        "variable",
-        "view",
-    }
+    "class constant enum extension function interface key macro method module property section"
+    " selector struct table trait type variable view".split()
 )
 """The kinds of definitions, in all languages. An ``extension`` qualifies, but defines nothing."""
 
@@ -41,7 +22,7 @@ _TYPE_KINDS = frozenset({"class", "struct", "interface", "trait", "enum", "exten
 _PROSE_KINDS = frozenset({"section", "key", "selector"})
 _RECEIVERS_WITHOUT_NAME = frozenset({"module", "exports", "prototype", "this", "self", "window"})
 
-# Languages that write one definition as several clauses in a row.
+# Languages in which several clauses in a row are a single definition.
 _CLAUSE_LANGUAGES = frozenset({"elixir", "erlang", "haskell"})
 
 # Languages in which some headings do not contain their section in the tree.
@@ -61,16 +42,12 @@ _TAG = re.compile(r"<[^<>]*>")
 _LINK = re.compile(r"!?\[([^\[\]]*)\]\([^()]*\)")
 
 # start byte, minus end byte, name, receiver, kind, first and last row
-_Found = tuple[int, int, str, str, str, int, int]
+_Definition = tuple[int, int, str, str, str, int, int]
 
 
 def find_scopes(syntaxes: Iterable[Syntax], language: str, line_count: int) -> list[Symbol]:
     """Every definition and extension, by position, the outer before the inner."""
-    found: list[_Found] = []
-    for syntax in syntaxes:
-        found += _captured(syntax)
-    found.sort()
-    scopes = _nested(found)
+    scopes = _nested(sorted(definition for syntax in syntaxes for definition in _captured(syntax)))
     if language in _CLAUSE_LANGUAGES:
         return _join_clauses(scopes)
     if language in _HEADING_LANGUAGES:
@@ -78,20 +55,19 @@ def find_scopes(syntaxes: Iterable[Syntax], language: str, line_count: int) -> l
     return scopes
 
 
-def _captured(syntax: Syntax) -> list[_Found]:
+def _captured(syntax: Syntax) -> list[_Definition]:
     """The definitions that the query captured; of several patterns for a name the first counts."""
-    by_name: dict[int, tuple[int, _Found]] = {}
+    by_name: dict[int, tuple[int, _Definition]] = {}
     for pattern, captures in syntax.matches:
         names = captures.get("name")
         if names is None:
             continue
         name = names[0]
         text = syntax.text_of(name)[:_NAME_CHARS]
-        # Where a name is missing, the parser inserts an empty one.
+        # Where a name is missing, the parser inserts an empty name.
         if not text or text.isspace():
             continue
-        known = by_name.get(name.start_byte)
-        if known is not None and known[0] <= pattern:
+        if name.start_byte in by_name and by_name[name.start_byte][0] <= pattern:
             continue
         kind = next(capture for capture in captures if capture in KINDS)
         node = captures[kind][0]
@@ -108,20 +84,21 @@ def _captured(syntax: Syntax) -> list[_Found]:
                 node.end_point[0] - (node.end_point[1] == 0),
             ),
         )
-    return [found for _, found in by_name.values()]
+    return [definition for _, definition in by_name.values()]
 
 
-def _nested(found: Sequence[_Found]) -> list[Symbol]:
+def _nested(definitions: Sequence[_Definition]) -> list[Symbol]:
     scopes: list[Symbol] = []
     enclosing: list[tuple[int, Symbol]] = []
-    for start, minus_end, text, receiver, kind, first_row, last_row in found:
+    for start, minus_end, text, receiver, kind, first_row, last_row in definitions:
         while enclosing and enclosing[-1][0] <= start:
             enclosing.pop()
         # A selector is not part of a qualified name.
         outer = enclosing[-1][1] if enclosing and kind != "selector" else None
         parts = _name_parts(text, kind)
         if receiver:
-            parts = [*_receiver_parts(receiver), *parts]
+            owner = _name_parts(receiver, "")
+            parts = [part for part in owner if part not in _RECEIVERS_WITHOUT_NAME] + parts
         qualified = ".".join(parts if outer is None else [outer.qualified, *parts])
         scope = Symbol(
             name=parts[-1],
@@ -165,17 +142,13 @@ def _name_parts(text: str, kind: str) -> list[str]:
 
 
 def _prose_name(text: str) -> str:
-    """A heading, key or selector without markup, at most one line long."""
+    """A heading, key or selector without markup, at most a line long."""
     bare = _LINK.sub(r"\1", _TAG.sub("", text)).replace("`", "").strip("#=\"' ")
     return (bare or text)[:_PROSE_NAME_CHARS]
 
 
-def _receiver_parts(text: str) -> list[str]:
-    return [part for part in _name_parts(text, "") if part not in _RECEIVERS_WITHOUT_NAME]
-
-
 def _join_clauses(scopes: Sequence[Symbol]) -> list[Symbol]:
-    """One scope for consecutive clauses of the same name, from the first to the last."""
+    """The scopes, with a single scope for consecutive clauses of the same name."""
     joined: list[Symbol] = []
     last_at_depth: dict[int, int] = {}
     for scope in scopes:

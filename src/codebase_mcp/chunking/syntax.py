@@ -1,4 +1,4 @@
-"""What is in the syntax tree of a text: nodes, definitions, comments?
+"""Parses a text, and finds definitions, comments and uses of names in its syntax tree.
 
 The grammars come with the package ``semble_grammars``. One query per language in ``queries/`` finds
 the definitions; ``symbols`` reads these captures:
@@ -6,29 +6,29 @@ the definitions; ``symbols`` reads these captures:
 - ``@name`` the name of a definition, and the node that is the definition under its kind
   (``@function``, ``@class``, …, see ``symbols.KINDS``);
 - ``@extension`` a block that adds to a type defined elsewhere: it qualifies, but defines nothing;
-- ``@receiver`` the type of a definition that is written outside of it;
+- ``@receiver`` the type of a definition that is written outside of that type;
 - ``@comment`` a comment or docstring; ``@lead`` another node that belongs to the code below it;
 - ``@embedded.<language>`` text in another language; ``@keyword`` the argument of a predicate.
 
 The queries in ``queries/references/`` find the uses of names; ``references`` reads these captures.
-Both are one query, as the tree is then walked once:
+Both form a single query, so that the tree is walked once:
 
 - a name under the kind of its use (``@call``, ``@import``, …, see ``model.ReferenceKind``); of
   several patterns for a name the first counts;
 - ``@alias`` what an import calls the name in this text;
 - ``@from`` the module of every import within the node ``@statement``. One pattern for a list of
-  names and what stands behind the list would take quadratic time;
+  names with the text after the list would take quadratic time;
 - ``@part`` a name that is an import if it is within such a statement;
 - ``@self`` what a method calls its own object, in the node ``@within``;
-- ``@own`` a member that is read: a use if its object is the own one;
-- ``@holder`` what a member is taken of, behind a package or an object: a use if it is a type by its
-  upper-case first letter;
+- ``@own`` a member that is read: a use if its object is the method's own object;
+- ``@holder`` the qualified name before a member: a use if its upper-case first letter makes it a
+  type;
 - ``@parameter`` the name of a type parameter: in its definition it hides a type of that name;
-- ``@local`` the name of a parameter or variable: in its scope it hides what is defined further out
-  (see ``scopes``);
+- ``@local`` the name of a parameter or variable: in its scope it hides outer definitions
+  (see ``references``);
 - ``@skip`` a name that is no use.
 
-The only predicate is ``#one-of?``: the text of its capture is one of its strings. The predicates of
+The only predicate is ``#one-of?``: the text of its capture equals a string. The predicates of
 the binding (0.26) must not be used: they crash the process on a tree that was read through a
 callback, as does a progress callback for the query.
 """
@@ -41,20 +41,17 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from itertools import groupby
+from operator import attrgetter
 from typing import Literal
 
-from semble_grammars import (
-    GrammarLoadError,
-    UnsupportedPlatformError,
-    get_language,
-)
+from semble_grammars import GrammarLoadError, UnsupportedPlatformError, get_language
 from tree_sitter import Language, Node, Parser, Point, Query, QueryCursor, Range
 
 from codebase_mcp.chunking import grammar_folder
 from codebase_mcp.chunking.hazards import is_nondeterministic, mask_unsafe
 from codebase_mcp.errors import IndexingFailed
 
-# Languages that use or extend the query of another one.
+# Languages that use or extend the query of another language.
 _QUERY_FILES: Mapping[str, tuple[str, ...]] = {
     "javascript": ("ecmascript", "javascript", "jsx"),
     "typescript": ("ecmascript", "typescript"),
@@ -109,26 +106,22 @@ class _Grammar:
     """The first pattern of references."""
 
 
-def parse(source: bytes, language: str) -> Syntax | None:
-    """The syntax of a text; None without a query, or without a reliable tree in time.
+def parse_embedded(outer: Syntax, nodes: Sequence[Node], language: str) -> Syntax | None:
+    """The syntax of the parts of a text in another language; rows count from the whole text."""
+    ranges = [Range(n.start_point, n.end_point, n.start_byte, n.end_byte) for n in nodes]
+    return parse(outer.source, language, ranges)
+
+
+def parse(source: bytes, language: str, ranges: Sequence[Range] = ()) -> Syntax | None:
+    """The syntax of a text, or of ranges of it; None without a query or a reliable tree in time.
 
     Raises:
         IndexingFailed: the grammar cannot be loaded on this machine.
     """
-    return _parse(source, language, ())
-
-
-def parse_embedded(outer: Syntax, nodes: Sequence[Node], language: str) -> Syntax | None:
-    """The syntax of the parts of a text in another language; rows count from the whole text."""
-    ranges = [Range(n.start_point, n.end_point, n.start_byte, n.end_byte) for n in nodes]
-    return _parse(outer.source, language, ranges)
-
-
-def _parse(source: bytes, language: str, ranges: Sequence[Range]) -> Syntax | None:
     grammar = _grammar(language)
     if grammar is None:
         return None
-    # A parser that was stopped would resume the old text with the next one, so it is not reused.
+    # A stopped parser would resume the old text when given the next, so parsers are not reused.
     parser = Parser(grammar.language)
     if ranges:
         parser.included_ranges = ranges
@@ -196,15 +189,12 @@ def _has_long_token_run(root: Node) -> bool:
     while work:
         children = work.pop().children
         if len(children) > _TOKEN_RUN:
-            runs = (sum(1 for _ in run) for named, run in groupby(children, _is_named) if not named)
+            by_kind = groupby(children, attrgetter("is_named"))
+            runs = (sum(1 for _ in run) for is_named, run in by_kind if not is_named)
             if max(runs, default=0) > _TOKEN_RUN:
                 return True
         work += [child for child in children if child.descendant_count > _TOKEN_RUN]
     return False
-
-
-def _is_named(node: Node) -> bool:
-    return node.is_named
 
 
 @cache

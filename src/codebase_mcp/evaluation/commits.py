@@ -13,7 +13,7 @@ from pathlib import Path
 
 from codebase_mcp.evaluation.questions import MAX_QUERY_CHARS, Question, Target
 from codebase_mcp.model import FileKind
-from codebase_mcp.source.history import Commit, find_tip, list_commits, read_commits
+from codebase_mcp.source.commit_log import Commit, find_tip, list_commits, read_commits
 from codebase_mcp.text.tokens import STOP_WORDS, WORD
 
 GROUP = "commits"

@@ -32,7 +32,7 @@ from codebase_mcp.index.refs import load_refs
 from codebase_mcp.index.store import WRITE_LOCK
 from codebase_mcp.secrets.masking import mask
 from codebase_mcp.secrets.version import SECRETS_VERSION
-from codebase_mcp.source.history import (
+from codebase_mcp.source.commit_log import (
     Commit,
     Tip,
     branches_by_commit,

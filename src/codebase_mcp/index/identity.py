@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from uuid import UUID, uuid5
 
-from codebase_mcp.chunking.version import CHUNKER_VERSION
+from codebase_mcp.chunking.lines import CHUNKER_VERSION
 from codebase_mcp.database.naming import Project
 from codebase_mcp.model import WORKTREE
 from codebase_mcp.secrets.version import SECRETS_VERSION

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from codebase_mcp.app.reports import HistoryReport, SymbolReport
     from codebase_mcp.changes.symbol_history import SymbolEvent
     from codebase_mcp.search.history import FoundCommit
-    from codebase_mcp.source.history import PathChange
+    from codebase_mcp.source.commit_log import PathChange
 
 NOTHING = "No commit matches."
 HASH_CHARS = 10

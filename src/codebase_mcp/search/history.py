@@ -19,7 +19,7 @@ from codebase_mcp.embedding.embedder import Vectors
 from codebase_mcp.search.query import Query
 from codebase_mcp.search.relevance import Match, rank
 from codebase_mcp.search.terms import inverse_frequencies
-from codebase_mcp.source.history import PathChange
+from codebase_mcp.source.commit_log import PathChange
 from codebase_mcp.text.tokens import ALL_CHUNKS, word_stems, words_of
 
 _SQL = load_queries("codebase_mcp.search", "history.sql")

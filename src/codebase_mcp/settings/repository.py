@@ -142,7 +142,7 @@ def _committed_context(root: Path) -> ContextText | None:
     from codebase_mcp.source.source_tree import read_at_head  # noqa: PLC0415 - seldom needed
 
     try:
-        text = read_at_head(GitRepository(root, root, None), FILE_NAME, MAX_BYTES)
+        text = read_at_head(GitRepository(root, None), FILE_NAME, MAX_BYTES)
     except IndexingFailed:  # the run will say so
         return None
     return None if text is None else ContextText(root / FILE_NAME, text)

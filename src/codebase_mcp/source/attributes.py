@@ -11,15 +11,15 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from codebase_mcp.source.ignore import ReadRules, Rules, parse_rules, read_ignore_file
+from codebase_mcp.source.ignore import IgnoreFiles, ReadRules, read_ignore_file
 
-FILE_NAME = ".gitattributes"
+FILE_NAME = b".gitattributes"
 
 _GENERATED = b"linguist-generated"
 _VENDORED = b"linguist-vendored"
 _MENTION = re.compile(rb"linguist-(?:generated|vendored)")
 _LINE = re.compile(rb'[ \t]*(?:"((?:[^"\\]|\\.)*)"|([^ \t"#][^ \t]*))[ \t]+(.*)')
-_YES = frozenset({b"true", b"1", b"yes", b"on"})
+_YES = frozenset({b"", b"true", b"1", b"yes", b"on"})
 _NO = frozenset({b"false", b"0", b"no", b"off"})
 
 
@@ -34,15 +34,6 @@ class LinguistAttributes:
 UNSET = LinguistAttributes()
 
 
-@dataclass(frozen=True, slots=True)
-class _File:
-    """The rules of one attribute file; its paths are relative to the first ``base`` bytes."""
-
-    base: int
-    generated: Rules
-    vendored: Rules
-
-
 class Attributes:
     """The attribute files in some directories of a tree; each is read once.
 
@@ -52,71 +43,58 @@ class Attributes:
     def __init__(
         self, top: bytes, directories: Iterable[bytes], read: ReadRules = read_ignore_file
     ) -> None:
-        self._files: dict[bytes, _File] = {}
+        self._texts: dict[bytes, bytes] = {}
         for directory in directories:
-            lead = directory + b"/" if directory else b""
-            text = read(b"%s/%s%s" % (top, lead, FILE_NAME.encode()))
+            location = b"%s/%s%s" % (top, directory + b"/" if directory else b"", FILE_NAME)
+            text = read(location)
             if text and _MENTION.search(text):
-                generated, vendored = (
-                    parse_rules(_lines(text, n)) for n in (_GENERATED, _VENDORED)
-                )
-                self._files[directory] = _File(len(lead), generated, vendored)
+                self._texts[location] = text
+        self._generated = self._rules(top, _GENERATED)
+        self._vendored = self._rules(top, _VENDORED)
+
+    def _rules(self, top: bytes, attribute: bytes) -> IgnoreFiles:
+        """Rules that "ignore" the files for which the attribute is set."""
+        return IgnoreFiles(
+            top, FILE_NAME, read=lambda location: _lines(self._texts.get(location, b""), attribute)
+        )
 
     def __bool__(self) -> bool:
         """Whether any of the files has a relevant rule."""
-        return bool(self._files)
+        return bool(self._texts)
 
     def of(self, path: bytes) -> LinguistAttributes:
         """The attributes of a file."""
-        generated = vendored = None
-        name = path[path.rfind(b"/") + 1 :]
-        directory = path
-        while directory and (generated is None or vendored is None):
-            directory = directory[: max(directory.rfind(b"/"), 0)]
-            file = self._files.get(directory)
-            if file is None:
-                continue
-            if generated is None:
-                generated = file.generated.verdict(path[file.base :], name, is_dir=False)
-            if vendored is None:
-                vendored = file.vendored.verdict(path[file.base :], name, is_dir=False)
-        return (
-            LinguistAttributes(generated, vendored)
-            if (generated, vendored) != (None, None)
-            else UNSET
-        )
+        generated = self._generated.verdict(path, is_dir=False)
+        vendored = self._vendored.verdict(path, is_dir=False)
+        if generated is None and vendored is None:
+            return UNSET
+        return LinguistAttributes(generated, vendored)
 
 
 def _lines(text: bytes, attribute: bytes) -> bytes:
     """The lines that set an attribute, in the syntax of ignore files; ``!`` where they unset it."""
-    found = []
+    rules = []
     for line in text.removeprefix(b"\xef\xbb\xbf").split(b"\n"):
         parts = _LINE.fullmatch(line.rstrip(b"\r"))
         if parts is None:
             continue
         pattern = re.sub(rb"\\(.)", rb"\1", parts[1]) if parts[2] is None else parts[2]
         value = _value(parts[3].split(), attribute)
-        # Other than in an ignore file a directory is never meant, nor an exception.
+        # Unlike in an ignore file, a pattern matches no directory and makes no exception.
         if value is None or pattern.endswith(b"/") or pattern.startswith((b"!", b"[attr]")):
             continue
         lead = b"\\" if pattern.startswith(b"#") else b""
-        found.append((b"" if value else b"!") + lead + pattern)
-    return b"\n".join(found)
+        rules.append((b"" if value else b"!") + lead + pattern)
+    return b"\n".join(rules)
 
 
 def _value(words: list[bytes], attribute: bytes) -> bool | None:
-    """What the words of a line make of an attribute: the last that names it counts."""
-    attributes = None
+    """The value that a line gives to an attribute: the last word that names it counts."""
+    result = None
     for word in words:
         name, _, value = word.partition(b"=")
-        if name == attribute:
-            attributes = (
-                True
-                if not value or value.lower() in _YES
-                else False
-                if value.lower() in _NO
-                else attributes
-            )
-        elif word == b"-" + attribute:
-            attributes = False
-    return attributes
+        if word == b"-" + attribute or (name == attribute and value.lower() in _NO):
+            result = False
+        elif name == attribute and value.lower() in _YES:
+            result = True
+    return result

@@ -1,8 +1,8 @@
 """Which commit last changed these lines?
 
-Asked of a commit and never of the work tree, as git runs the filters of a repository on its files:
-lines are looked up in the committed text first. Configuration can neither make git run a program
-for this nor hide commits from it.
+Only commits are blamed, never the work tree, as git would run the filters of a repository on its
+files: lines are first looked up in the committed text. Configuration can neither make git run a
+program for this nor hide commits from it.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from functools import partial
 from codebase_mcp.errors import IndexingFailed
 from codebase_mcp.secrets.masking import is_masked, mask
 from codebase_mcp.source.encoding import decode
-from codebase_mcp.source.git import shallow_commits, stream_git
+from codebase_mcp.source.git import read_git, shallow_commits, stream_git
 from codebase_mcp.source.git_directory import GitRepository
 from codebase_mcp.source.listing_builder import escape_path
 
-# For all places together. A file of an old and large repository can take git many seconds.
+# For all lines together. A file of an old and large repository can take git many seconds.
 TIME_LIMIT_S = 3.0
 _THREADS = 4
 
@@ -30,12 +30,14 @@ _LINE_END = re.compile(r"\r\n|\n|\r")
 # A larger text is not searched for lines that have moved.
 _MAX_BYTES = 4 << 20
 
+_OPTIONS = ("--porcelain", "--encoding=UTF-8", "--no-textconv", "--ignore-revs-file=")
+
 _YEAR_9999 = 253_370_764_800
 
 
 @dataclass(frozen=True, slots=True)
 class Lines:
-    """Some lines of a file, without line ends, as they stand in it from ``first`` on."""
+    """Adjacent lines of a file, without line ends; the first has the number ``first``."""
 
     path: str
     first: int
@@ -63,44 +65,41 @@ def lines_of(content: str) -> tuple[str, ...]:
 
 def blame(
     repository: GitRepository,
-    places: Sequence[Lines],
+    passages: Sequence[Lines],
     *,
     revision: str = "HEAD",
     limit_s: float = TIME_LIMIT_S,
 ) -> list[Blamed | None]:
-    """The commit that last changed each of some places; None where git cannot tell it in time.
+    """The commit that last changed each passage; None where git cannot tell it in time.
 
-    Lines that the revision does not have in one piece are uncommitted.
+    A passage whose lines are not adjacent in the revision is uncommitted.
     """
-    if not places:
+    if not passages:
         return []
     end = time.monotonic() + limit_s
     edge = shallow_commits(repository)
-    ask = partial(_blame_place, repository, revision=revision, edge=edge, end=end)
-    with ThreadPoolExecutor(min(_THREADS, len(places))) as threads:
-        return list(threads.map(ask, places))
+    ask = partial(_blame_lines, repository, revision=revision, edge=edge, end=end)
+    with ThreadPoolExecutor(min(_THREADS, len(passages))) as threads:
+        return list(threads.map(ask, passages))
 
 
-def _blame_place(
-    repository: GitRepository, place: Lines, *, revision: str, edge: frozenset[str], end: float
+def _blame_lines(
+    repository: GitRepository, lines: Lines, *, revision: str, edge: frozenset[str], end: float
 ) -> Blamed | None:
-    if "\n" in place.path:  # a name in cat-file's input ends there
+    if "\n" in lines.path:  # a name in cat-file's input ends there
         return None
-    arguments = ("--porcelain", "--encoding=UTF-8", "--no-textconv", "--ignore-revs-file=")
     try:
-        committed = _committed_text(repository, revision, place.path, end)
+        committed = _committed_text(repository, revision, lines.path, end)
         if committed is None:
             return None
-        if any(map(is_masked, place.text)):
+        if any(map(is_masked, lines.text)):
             committed = mask(committed).text
-        first = _find(place, _LINE_END.split(committed))
+        first = _find(lines, _LINE_END.split(committed))
         if first is None:
             return UNCOMMITTED
-        lines = f"-L{first},{first + len(place.text) - 1}"
-        where = (lines, revision, "--", place.path)
-        output = b"".join(
-            stream_git(repository, "blame", *arguments, *where, limit_s=end - time.monotonic())
-        )
+        arguments = (f"-L{first},{first + len(lines.text) - 1}", revision, "--", lines.path)
+        left_s = end - time.monotonic()
+        output = read_git(repository, "blame", *_OPTIONS, *arguments, limit_s=left_s)
         newest = _newest(repository, list(_commits(output)), end)
     except (IndexingFailed, UnicodeError):
         return None
@@ -110,28 +109,24 @@ def _blame_place(
 def _newest(
     repository: GitRepository, commits: Sequence[tuple[int, Blamed]], end: float
 ) -> Blamed | None:
-    """The newest of some commits; of those made in the same second, as by a rebase, the last."""
+    """The newest commit; of several made in the same second, as by a rebase, the last."""
     latest = max((at for at, _ in commits), default=0)
-    newest = {one.commit: one for at, one in commits if at == latest}
+    newest = {commit.commit: commit for at, commit in commits if at == latest}
     if len(newest) > 1:
-        hashes = filter(None, newest)
-        pieces = stream_git(
-            repository, "merge-base", "--independent", *hashes, limit_s=end - time.monotonic()
-        )
-        last = b"".join(pieces).decode("ascii", "replace").split()[0]
-        return newest[last]
+        arguments = ("--independent", *filter(None, newest))
+        left_s = end - time.monotonic()
+        output = read_git(repository, "merge-base", *arguments, limit_s=left_s)
+        return newest[output.decode("ascii", "replace").split()[0]]
     return next(iter(newest.values()), None)
 
 
 def _committed_text(repository: GitRepository, revision: str, path: str, end: float) -> str | None:
-    """The text of a file in a revision; empty if it has none there, None if it is too large."""
+    """The text of a file in a revision; empty if it does not exist, None if it is too large."""
     prefix = repository.prefix.decode("utf-8", "surrogateescape")
     name = f"{revision}:{prefix}{path}\n".encode("utf-8", "surrogateescape")
     output = bytearray()
-    pieces = stream_git(
-        repository, "cat-file", "--batch", stdin=name, limit_s=end - time.monotonic()
-    )
-    for piece in pieces:
+    left_s = end - time.monotonic()
+    for piece in stream_git(repository, "cat-file", "--batch", stdin=name, limit_s=left_s):
         output += piece
         if len(output) > _MAX_BYTES:
             return None
@@ -139,21 +134,21 @@ def _committed_text(repository: GitRepository, revision: str, path: str, end: fl
     return "" if header.endswith(b" missing") else decode(content.removesuffix(b"\n")).text
 
 
-def _find(place: Lines, committed: Sequence[str]) -> int | None:
-    """The number of the line at which some lines begin in a text, the nearest to where they are."""
-    wanted, count = list(place.text), len(place.text)
+def _find(lines: Lines, committed: Sequence[str]) -> int | None:
+    """The number of the line nearest to ``lines.first`` at which the same lines begin in a text."""
+    text = list(lines.text)
     starts = [
-        start
+        start + 1
         for start, line in enumerate(committed)
-        if line == wanted[0] and committed[start : start + count] == wanted
+        if line == text[0] and committed[start : start + len(text)] == text
     ]
-    return min((start + 1 for start in starts), key=lambda n: abs(n - place.first), default=None)
+    return min(starts, key=lambda start: abs(start - lines.first), default=None)
 
 
 def _commits(output: bytes) -> Iterator[tuple[int, Blamed]]:
     """The commits in git's porcelain format, each with the time at which it was made."""
-    # A group of lines for each line of the file, which ends it. The first one names the commit; the
-    # others, on its first occurrence, say more about it.
+    # A group of lines describes each line of the file, which ends the group. The first line of a
+    # group names the commit; the first group of a commit also has its author, times and subject.
     group: list[bytes] = []
     for line in output.split(b"\n"):
         if not line.startswith(b"\t"):

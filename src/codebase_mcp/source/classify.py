@@ -4,7 +4,7 @@ Decided by the path, and refined by the first bytes if the name is not enough. T
 attributes for generated and vendored files take precedence. The kind is the first of these that
 applies:
 
-1. vendored: below a folder for other people's code (``vendor/``, ``node_modules/``), or a known
+1. vendored: below a folder for third-party code (``vendor/``, ``node_modules/``), or a known
    library by its name and version
 2. generated: lock files, minified files, snapshots, the output of known generators
 3. test: below a folder of tests, or named as a test in a language of code
@@ -30,8 +30,8 @@ from codebase_mcp.source.names import (
     TEMPLATE_EXTENSIONS,
 )
 
-# Incremented whenever a path may be classified differently, or be left out by what it holds: the
-# stored files are then read again.
+# Incremented whenever a path may be classified differently, or be left out because of its content:
+# the stored files are then read again.
 CLASSIFY_VERSION = 3
 
 TEXT = "text"
@@ -64,9 +64,9 @@ _DOCS_FOLDERS = frozenset({"doc", "docs", "documentation", "man", "manual"})
 _TEST_FOLDERS = frozenset(
     "spec specs testdata fixtures __fixtures__ __mocks__ e2e unittest unittests cypress t".split()
 )
-# A word of its own (test-utils, integration_tests, Acme.Tests), never a part of one (latest).
+# A whole word (test-utils, integration_tests, Acme.Tests), never a part of a word (latest).
 _TEST_WORD = re.compile(r"(?:^|[-_.])tests?(?:$|[-_.])", re.IGNORECASE)
-# One in camel case (commonTest, AcmeTests), which needs the capital: not contest, not latest.
+# A word in camel case (commonTest, AcmeTests), which needs the capital: not contest, not latest.
 _TEST_HUMP = re.compile(r"[a-z0-9]Tests?$")
 
 _TEST_STEM = re.compile(
@@ -135,7 +135,7 @@ _GENERATED_MARK = re.compile(
     rb"|do not (?:edit|modify|change)\b[^\n]*\bgenerated\b)",
     re.IGNORECASE | re.MULTILINE,
 )
-# How generators begin a comment, or a line of one.
+# Beginnings of comments, or of their lines, that generators write.
 _GENERATED_BEGINNING = re.compile(
     rb"^[ \t]*(?://|/?\*|#|--|;|<!--|%|\"\"\"|'|REM\b|\(\*|\{-|dnl\b)[ \t*#/;!=-]*"
     rb"(?:(?:note|warning|attention):?[ \t]+)?"
@@ -161,7 +161,7 @@ _LIBRARY_MARK = re.compile(
     re.IGNORECASE,
 )
 _LIBRARY_EXTENSIONS = frozenset({"js", "mjs", "cjs", "css"})
-# The last line of what a compiler or bundler wrote.
+# The last line of the output of a compiler or bundler.
 _SOURCE_MAP = re.compile(rb"(?://|/\*)[#@] sourceMappingURL=[^\n]*\s*\Z")
 TAIL_BYTES = 512
 # Bytes from which a text can be called minified, and the bytes a line then has on average.
@@ -174,7 +174,7 @@ _SHEBANG = re.compile(
 )
 _VERSION = re.compile(r"[-\d.]+$")
 
-# Only what does not occur in comments by chance; [ \t] because \s would also match line ends.
+# Code that does not occur in comments by chance; [ \t] because \s would also match line ends.
 _CPP_HEADER = re.compile(
     rb"^[ \t]*(?:template[ \t]*<|(?:public|private|protected)[ \t]*:"
     rb"|class[ \t]+(?:\w+[ \t]*$|(?:\w+[ \t]+){0,2}\w+[ \t]*[{:;])"
@@ -188,9 +188,9 @@ _OBJC_HEADER = re.compile(rb"^[ \t]*(?:@interface|@protocol|@class|#import)\b", 
 
 @dataclass(frozen=True, slots=True)
 class Traits:
-    """What the path of a file says about it.
+    """The properties of a file that follow from its path.
 
-    ``named_as_source`` means text in a known language, with a grammar or not. It is false for
+    ``named_as_source`` means text in a supported language, with a grammar or not. It is false for
     vendored and generated files and for test data, which is often broken on purpose: if such a file
     is huge or unreadable, that is not a failure.
     """
@@ -212,12 +212,12 @@ def classify(path: str, attributes: LinguistAttributes = UNSET) -> Traits:
 
 
 def language_of(path: str) -> str:
-    """The language that the name indicates, or ``text``."""
+    """The language by the path alone, or ``text``."""
     return classify(path).language
 
 
 def kind_of(path: str) -> FileKind:
-    """The kind of the file, by its path alone."""
+    """The kind by the path alone."""
     return classify(path).kind
 
 
@@ -229,8 +229,8 @@ def is_generated(head: bytes) -> bool:
 def refine_kind(path: str, kind: FileKind, head: bytes, tail: bytes = b"") -> FileKind:
     """The kind by path, unless the content shows that the file is vendored or generated.
 
-    Tests stay tests, as their data may look like anything. Prose often has one line per paragraph,
-    so long lines do not mean that it was generated.
+    Tests stay tests, as their data may look like anything. Long lines do not show that prose was
+    generated, as a paragraph is often a single line.
     """
     if kind not in (FileKind.CODE, FileKind.CONFIG, FileKind.DOCS):
         return kind
@@ -249,7 +249,7 @@ def refine_kind(path: str, kind: FileKind, head: bytes, tail: bytes = b"") -> Fi
 
 def _is_marked(head: bytes) -> bool:
     beginning = head[:MARK_BYTES]
-    # All markers contain one of these, few files do, and this check takes a tenth of the time.
+    # All markers contain either word, few files do, and this check takes a tenth of the time.
     if not any(word in beginning.lower() for word in (b"generated", b"a bison parser")):
         return False
     return (
@@ -264,11 +264,11 @@ def _is_minified(head: bytes) -> bool:
 
 
 def language_of_shebang(head: bytes) -> str | None:
-    """The language of the interpreter in the first line, if it is known."""
-    found = _SHEBANG.match(head[:256])
-    if found is None:
+    """The language of the interpreter in the first line; None if there is none of a language."""
+    line = _SHEBANG.match(head[:256])
+    if line is None:
         return None
-    program = found[1].decode("ascii", "replace").lower()
+    program = line[1].decode("ascii", "replace").lower()
     return LANGUAGE_BY_INTERPRETER.get(_VERSION.sub("", program))
 
 
@@ -279,28 +279,24 @@ def language_of_header(head: bytes) -> str:
     return "cpp" if _CPP_HEADER.search(head) else "c"
 
 
-@lru_cache(maxsize=1 << 16)
-def _language_of_name(name: str) -> str:
-    lower = name.lower()
+def _language_of_name(lower: str) -> str:
     if lower in LANGUAGE_BY_NAME:
         return LANGUAGE_BY_NAME[lower]
     extension = _extension(lower)
     if extension in TEMPLATE_EXTENSIONS:
-        made = _language_of_name(name[: -len(extension) - 1])
-        if made != TEXT:
-            return made
-    known = LANGUAGE_BY_EXTENSION.get(extension)
-    if known is None:
-        # Variants of a file without an extension: Dockerfile.dev, Makefile.linux.
-        known = LANGUAGE_BY_NAME.get(lower.split(".", 1)[0], TEXT)
-    return known
+        language = _language_of_name(lower[: -len(extension) - 1])
+        if language != TEXT:
+            return language
+    # Variants of a file without an extension: Dockerfile.dev, Makefile.linux.
+    variant = LANGUAGE_BY_NAME.get(lower.split(".", 1)[0], TEXT)
+    return LANGUAGE_BY_EXTENSION.get(extension, variant)
 
 
 @lru_cache(maxsize=1 << 14)
 def _folder_kinds(folder: str) -> frozenset[FileKind]:
     """The kinds that the folders of a path suggest."""
     kinds = set()
-    for segment in folder.split("/") if folder else ():
+    for segment in folder.split("/"):
         lower = segment.lower()
         if lower in _VENDORED_FOLDERS:
             kinds.add(FileKind.VENDORED)
@@ -317,7 +313,7 @@ def _folder_kinds(folder: str) -> frozenset[FileKind]:
 def _traits(name: str, folder: frozenset[FileKind], attributes: LinguistAttributes) -> Traits:
     lower = name.lower()
     extension = _extension(lower)
-    language = _language_of_name(name)
+    language = _language_of_name(lower)
     kind = _kind(name, language, folder, attributes)
     return Traits(
         language,
@@ -334,36 +330,32 @@ def _kind(
 ) -> FileKind:
     """The first kind that applies, in the order of the module's docstring."""
     lower = name.lower()
-    code = _is_code(language, lower)
-    vendored, generated = attributes.vendored, attributes.generated
-    if vendored or (vendored is None and (FileKind.VENDORED in folder or _names_library(lower))):
-        return FileKind.VENDORED
-    looks_generated = FileKind.GENERATED in folder or _names_generated(lower)
-    if generated or (generated is None and looks_generated):
-        return FileKind.GENERATED
-    if FileKind.TEST in folder or (code and _names_a_test(name, language)):
-        return FileKind.TEST
-    if _is_prose(lower, language) or (FileKind.DOCS in folder and _documents(lower, language)):
-        return FileKind.DOCS
-    return FileKind.CODE if code else FileKind.CONFIG
-
-
-def _names_library(lower: str) -> bool:
-    return lower in _VENDORED_NAMES or _VENDORED_LIBRARY.search(lower) is not None
-
-
-def _names_generated(lower: str) -> bool:
-    return (
-        lower in _GENERATED_NAMES
-        or lower.endswith(_GENERATED_ENDINGS)
-        or _GENERATED_PART.search(lower) is not None
-    )
-
-
-def _is_code(language: str, lower: str) -> bool:
     if language == TEXT:
-        return _extension(lower) in CODE_EXTENSIONS_WITHOUT_GRAMMAR
-    return language not in _PROSE and language not in _STATEMENTS
+        is_code = _extension(lower) in CODE_EXTENSIONS_WITHOUT_GRAMMAR
+        # In a folder of documentation, and not a part of its tooling.
+        may_be_docs = not is_code and not _SETTINGS_TEXT.search(lower)
+    else:
+        is_code = language not in _PROSE and language not in _STATEMENTS
+        may_be_docs = language == "html"
+    is_vendored = attributes.vendored
+    if is_vendored is None:
+        is_library = lower in _VENDORED_NAMES or _VENDORED_LIBRARY.search(lower)
+        is_vendored = FileKind.VENDORED in folder or bool(is_library)
+    is_generated = attributes.generated
+    if is_generated is None:
+        is_named = lower in _GENERATED_NAMES or lower.endswith(_GENERATED_ENDINGS)
+        is_generated = (
+            FileKind.GENERATED in folder or is_named or bool(_GENERATED_PART.search(lower))
+        )
+    if is_vendored:
+        return FileKind.VENDORED
+    if is_generated:
+        return FileKind.GENERATED
+    if FileKind.TEST in folder or (is_code and _names_a_test(name, language)):
+        return FileKind.TEST
+    if _is_prose(lower, language) or (FileKind.DOCS in folder and may_be_docs):
+        return FileKind.DOCS
+    return FileKind.CODE if is_code else FileKind.CONFIG
 
 
 def _names_a_test(name: str, language: str) -> bool:
@@ -382,13 +374,6 @@ def _is_prose(lower: str, language: str) -> bool:
     if re.split(r"[-.]", lower, maxsplit=1)[0] in _PROSE_NAMES:
         return True
     return _extension(lower) in _PROSE_EXTENSIONS or _MAN_PAGE.search(lower) is not None
-
-
-def _documents(lower: str, language: str) -> bool:
-    """Whether a file in a documentation folder is documentation, not a part of its tooling."""
-    if language == TEXT:
-        return not _is_code(language, lower) and not _SETTINGS_TEXT.search(lower)
-    return language == "html"
 
 
 def _extension(name: str) -> str:

@@ -30,7 +30,8 @@ _DEPTH = "codebase-mcp.depth"
 _NAME = "codebase-mcp.name"
 _FULL = "full"
 
-_NAMED = ("refs/heads/", "refs/tags/")
+_BRANCHES = "refs/heads/"
+_NAMED = (_BRANCHES, "refs/tags/")
 
 _NO_REF = re.compile(r"[\x00-\x20~^:?*\[\\\x7f]|\.\.|@\{|//|^[-/.]|[/.]$|/\.|\.lock(?:$|/)")
 
@@ -57,24 +58,6 @@ class Clone:
     is_shallow: bool
 
 
-@dataclass(frozen=True, slots=True)
-class _RemoteRef:
-    """A branch or tag of the remote; ``ref`` is ``HEAD`` if that is not a branch."""
-
-    ref: str
-    commit: str
-
-    @property
-    def branch(self) -> str | None:
-        head = "refs/heads/"
-        return self.ref.removeprefix(head) if self.ref.startswith(head) else None
-
-    @property
-    def local_ref(self) -> str:
-        """The ref that tracks it in the clone."""
-        return self.ref if self.ref.startswith(_NAMED) else "refs/remotes/origin/HEAD"
-
-
 def clone_path(remote: Remote, clones: Path) -> Path:
     """The folder for the clone of a repository, whether it exists or not."""
     return clones / remote.folder
@@ -82,12 +65,12 @@ def clone_path(remote: Remote, clones: Path) -> Path:
 
 def is_cloned(remote: Remote, clones: Path) -> bool:
     """Whether there is a clone of exactly this repository."""
-    place = clone_path(remote, clones)
-    return _is_clone(place) and _origin(place) == remote.identity
+    folder = clone_path(remote, clones)
+    return _is_clone(folder) and _origin(folder) == remote.identity
 
 
 def fetch(remote: Remote, clones: Path, options: CloneOptions, transfer: Transfer) -> Clone:
-    """Clone a repository, or update its clone; one process at a time.
+    """Clone a repository, or update its clone. Processes wait for each other.
 
     Raises:
         InvalidInput: the repository or branch does not exist, or may not be read.
@@ -97,13 +80,13 @@ def fetch(remote: Remote, clones: Path, options: CloneOptions, transfer: Transfe
     """
     if options.branch is not None and _NO_REF.search(options.branch):
         raise _no_branch(options.branch, remote)
+    folder = clone_path(remote, clones)
     try:
         clones.mkdir(mode=0o700, parents=True, exist_ok=True)
         with _locked(remote, clones, transfer):
-            place = clone_path(remote, clones)
-            if _is_clone(place):
-                return _update(remote, place, options, transfer)
-            return _clone(remote, place, options, transfer)
+            if _is_clone(folder):
+                return _update(remote, folder, options, transfer)
+            return _clone(remote, folder, options, transfer)
     except GitFailed as error:
         raise explained(error, remote) from error
     except OSError as error:
@@ -113,251 +96,245 @@ def fetch(remote: Remote, clones: Path, options: CloneOptions, transfer: Transfe
             details={"field": "path", "value": remote.url},
         ) from error
     finally:
-        _remove_empty_parents(clone_path(remote, clones))
+        _remove_empty_parents(folder)
 
 
 def delete_clone(remote: Remote, clones: Path) -> bool:
     """Delete the clone of a repository; False if there is none."""
     if not is_cloned(remote, clones):
         return False
+    folder = clone_path(remote, clones)
     with _locked(remote, clones, Transfer(remote)):
-        place = clone_path(remote, clones)
-        gone = _partial_path(place)
-        shutil.rmtree(gone, ignore_errors=True)
-        place.rename(gone)
-        shutil.rmtree(gone)
-    _remove_empty_parents(place)
+        partial = _partial_path(folder)
+        shutil.rmtree(partial, ignore_errors=True)
+        folder.rename(partial)
+        shutil.rmtree(partial)
+    _remove_empty_parents(folder)
     return True
 
 
-def _remove_empty_parents(place: Path) -> None:
-    for folder in (place.parent, place.parent.parent):
-        with suppress(OSError):  # others are in it
-            folder.rmdir()
+def _remove_empty_parents(folder: Path) -> None:
+    for parent in (folder.parent, folder.parent.parent):
+        with suppress(OSError):  # it is not empty
+            parent.rmdir()
 
 
-def _clone(remote: Remote, place: Path, options: CloneOptions, transfer: Transfer) -> Clone:
-    place.parent.mkdir(parents=True, exist_ok=True)
-    begun = _partial_path(place)
-    shutil.rmtree(begun, ignore_errors=True)  # of a process that was killed
-    begun.mkdir()
+def _clone(remote: Remote, folder: Path, options: CloneOptions, transfer: Transfer) -> Clone:
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    partial = _partial_path(folder)
+    shutil.rmtree(partial, ignore_errors=True)  # of a process that was killed
+    partial.mkdir()
+    git = _Git(remote, partial, transfer)
     try:
-        tip = _tip(remote, begun, options.branch, transfer)
-        transfer.init(begun)
-        transfer.run_local(begun, "config", "remote.origin.url", remote.url)
+        git.run("init", "--bare", "--quiet", "--template=")
+        git.run("config", "remote.origin.url", remote.url)
         depth = _FULL if options.full else str(options.depth or DEPTH)
-        _fetch(tip, begun, depth, transfer)
-        _move_head(tip, begun, depth, transfer)
-        _store_options(begun, options, depth, transfer)
-        shutil.rmtree(place, ignore_errors=True)  # what is no clone, in a folder of ours
-        begun.rename(place)
+        tip = git.find_tip(options.branch)
+        git.fetch(tip, depth)
+        branch = git.move_head(tip, depth)
+        git.store_options(options, depth)
+        shutil.rmtree(folder, ignore_errors=True)  # not a clone, but in our folder
+        partial.rename(folder)
     finally:
-        shutil.rmtree(begun, ignore_errors=True)
-    return _describe(remote, place, tip, transfer, is_new=True)
+        shutil.rmtree(partial, ignore_errors=True)
+    return _Git(remote, folder, transfer).describe(branch, is_new=True)
 
 
-def _update(remote: Remote, place: Path, options: CloneOptions, transfer: Transfer) -> Clone:
-    if _origin(place) != remote.identity:
+def _update(remote: Remote, folder: Path, options: CloneOptions, transfer: Transfer) -> Clone:
+    if _origin(folder) != remote.identity:
         raise Conflict(
             f"The folder for {remote.url} holds the clone of another repository",
             hint="This file system ignores case. Clone the repository yourself, and index that"
             " directory.",
-            details={"field": "path", "value": remote.url, "folder": str(place)},
+            details={"field": "path", "value": remote.url, "folder": str(folder)},
         )
-    _remove_stale_locks(_git_dir(place))
-    _remove_files(place, transfer)
-    known = _stored_options(place, transfer)
-    tip = _tip(remote, place, options.branch or known.get(_BRANCH), transfer)
-    before = known.get(_DEPTH, str(DEPTH))
+    git_dir = _git_dir(folder)
+    for lock in (*git_dir.glob("*.lock"), *(git_dir / "refs").rglob("*.lock")):
+        lock.unlink(missing_ok=True)  # of a git that was killed, as we hold the lock
+    if git_dir != folder:
+        _make_bare(remote, folder, transfer)
+    git = _Git(remote, folder, transfer)
+    stored = git.stored_options()
+    tip = git.find_tip(options.branch or stored.get(_BRANCH))
+    before = stored.get(_DEPTH, str(DEPTH))
     depth = _FULL if options.full else str(options.depth) if options.depth else before
-    is_current = _commit(place, tip.local_ref, transfer) == tip.commit
-    if depth == _FULL or depth != before or not is_current:
-        _fetch(tip, place, depth, transfer)
-    _move_head(tip, place, depth, transfer)
-    _store_options(place, options, depth, transfer)
-    _collect_garbage(place, transfer)
-    return _describe(remote, place, tip, transfer, is_new=False)
-
-
-def _tip(remote: Remote, directory: Path, branch: str | None, transfer: Transfer) -> _RemoteRef:
-    """Ask the remote for its default branch, or the branch or tag of that name."""
-    wanted = ("HEAD",) if branch is None else (f"refs/heads/{branch}", f"refs/tags/{branch}")
-    answer = transfer.run_remote(
-        directory, "ls-remote", "--symref", "--", remote.url, *wanted, is_clone=False
-    )
-    commits, points_to = {}, None
-    for line in answer.splitlines():
-        what, _, ref = line.partition("\t")
-        if what.startswith("ref: ") and ref == "HEAD":
-            points_to = what.removeprefix("ref: ")
-        elif not what.startswith("ref: "):
-            commits[ref] = what
-    for ref in wanted:
-        if ref in commits:
-            named = points_to if ref == "HEAD" and points_to else ref
-            return _RemoteRef(named, commits[ref])
-    if branch is not None:
-        raise _no_branch(branch, remote)
-    raise InvalidInput.of(
-        "path",
-        remote.url,
-        f"{remote.url} has no commit on its default branch",
-        rule="a repository with a commit",
-        hint="Choose a branch with a commit: --branch NAME.",
-    )
-
-
-def _depth_arguments(directory: Path, depth: str) -> list[str]:
-    """The arguments of git fetch for a depth."""
-    if depth != _FULL:
-        return ["--depth", depth]
-    return ["--unshallow"] if (directory / "shallow").exists() else []
-
-
-def _fetch(tip: _RemoteRef, directory: Path, depth: str, transfer: Transfer) -> None:
-    """Fetch a ref up to a depth; or the whole history, with all branches and tags."""
-    refs = [f"+{tip.ref}:{tip.local_ref}"]
-    if depth == _FULL:
-        refs += [f"+{kind}*:{kind}*" for kind in _NAMED]
-    transfer.run_remote(
-        directory,
-        *("fetch", "--progress", "--force", "--prune", "--no-tags", "--no-recurse-submodules"),
-        *("--no-write-fetch-head", *_depth_arguments(directory, depth), "--", "origin", *refs),
-        is_clone=True,
-    )
-
-
-def _move_head(tip: _RemoteRef, directory: Path, depth: str, transfer: Transfer) -> None:
-    """Let HEAD be what was fetched, and delete the refs that are not fetched any more."""
-    if tip.branch is None:
-        commit = _commit(directory, tip.local_ref, transfer)
-        transfer.run_local(directory, "update-ref", "--no-deref", "HEAD", commit)
-    else:
-        transfer.run_local(directory, "symbolic-ref", "HEAD", tip.local_ref)
-    answer = transfer.run_local(directory, "for-each-ref", "--format=%(refname)")
-    for ref in answer.split("\n")[:-1]:
-        if ref != tip.local_ref and not (depth == _FULL and ref.startswith(_NAMED)):
-            with suppress(GitFailed):  # the name is not UTF-8
-                transfer.run_local(directory, "update-ref", "--no-deref", "-d", ref)
-
-
-def _commit(directory: Path, ref: str, transfer: Transfer) -> str:
-    """The commit of a ref; empty if there is none."""
-    try:
-        return transfer.run_local(
-            directory, "rev-parse", "--quiet", "--verify", f"{ref}^{{commit}}"
-        ).strip()
-    except GitFailed:
-        return ""
-
-
-def _describe(
-    remote: Remote, place: Path, tip: _RemoteRef, transfer: Transfer, *, is_new: bool
-) -> Clone:
-    return Clone(
-        place,
-        _stored_options(place, transfer).get(_NAME, remote.name),
-        tip.branch,
-        _commit(place, "HEAD", transfer),
-        is_new,
-        (place / "shallow").exists(),
-    )
-
-
-def _store_options(directory: Path, options: CloneOptions, depth: str, transfer: Transfer) -> None:
-    for name, value in ((_BRANCH, options.branch), (_NAME, options.name), (_DEPTH, depth)):
-        if value is not None:
-            transfer.run_local(directory, "config", name, value)
-
-
-def _stored_options(directory: Path, transfer: Transfer) -> dict[str, str]:
-    try:
-        answer = transfer.run_local(
-            directory, "config", "--local", "-z", "--get-regexp", r"^codebase-mcp\."
-        )
-    except GitFailed:
-        return {}
-    return dict(entry.split("\n", 1) for entry in answer.split("\0") if "\n" in entry)
-
-
-def _collect_garbage(directory: Path, transfer: Transfer) -> None:
-    """Let git remove unused objects if it is due; in the foreground, while the lock is held."""
+    is_current = depth == before != _FULL and git.commit(_local_ref(tip.ref)) == tip.commit
+    if not is_current:
+        git.fetch(tip, depth)
+    branch = git.move_head(tip, depth)
+    git.store_options(options, depth)
+    # Git removes unused objects if it is due; in the foreground, while the lock is held.
     with suppress(GitFailed):
-        transfer.run_local(
-            directory,
+        git.run(
             *("-c", "gc.auto=2000", "-c", "gc.autoDetach=false", "-c", "gc.pruneExpire=now"),
             *("gc", "--auto", "--quiet"),
         )
+    return git.describe(branch, is_new=False)
 
 
-def _is_clone(place: Path) -> bool:
-    return (_git_dir(place) / "HEAD").is_file()
+@dataclass(frozen=True, slots=True)
+class _RemoteRef:
+    """A branch or tag of the remote; ``ref`` is ``HEAD`` if that is not a branch."""
+
+    ref: str
+    commit: str
 
 
-def _git_dir(place: Path) -> Path:
+def _local_ref(ref: str) -> str:
+    """The ref of the clone for a ref of the remote."""
+    return ref if ref.startswith(_NAMED) else "refs/remotes/origin/HEAD"
+
+
+class _Git:
+    """Runs git in the folder of a clone."""
+
+    def __init__(self, remote: Remote, folder: Path, transfer: Transfer) -> None:
+        self._remote = remote
+        self._folder = folder
+        self._transfer = transfer
+
+    def run(self, *arguments: str) -> str:
+        return self._transfer.run(self._folder, *arguments)
+
+    def find_tip(self, branch: str | None) -> _RemoteRef:
+        """Ask the remote for its default branch, or the branch or tag of that name."""
+        refs = ("HEAD",) if branch is None else tuple(f"{kind}{branch}" for kind in _NAMED)
+        url = self._remote.url
+        command = ("ls-remote", "--symref", "--", url, *refs)
+        answer = self._transfer.run(self._folder, *command, over_network=True)
+        commits = {}
+        for line in answer.splitlines():
+            value, _, ref = line.partition("\t")
+            if not value.startswith("ref: "):
+                commits[ref] = value
+            elif ref == "HEAD" and branch is None:
+                refs = (value.removeprefix("ref: "),)
+        for ref in refs:
+            if commit := commits.get(ref if branch is not None else "HEAD"):
+                return _RemoteRef(ref, commit)
+        if branch is not None:
+            raise _no_branch(branch, self._remote)
+        raise InvalidInput.of(
+            "path",
+            url,
+            f"{url} has no commit on its default branch",
+            rule="a repository with a commit",
+            hint="Choose a branch with a commit: --branch NAME.",
+        )
+
+    def fetch(self, tip: _RemoteRef, depth: str) -> None:
+        """Fetch a ref up to a depth, or the whole history with all branches and tags."""
+        limits = ["--depth", depth]
+        refs = [f"+{tip.ref}:{_local_ref(tip.ref)}"]
+        if depth == _FULL:
+            limits = ["--unshallow"] if self._is_shallow else []
+            refs += [f"+{kind}*:{kind}*" for kind in _NAMED]
+        self._transfer.run(
+            self._folder,
+            *("fetch", "--progress", "--force", "--prune", "--no-tags", "--no-recurse-submodules"),
+            *("--no-write-fetch-head", *limits, "--", "origin", *refs),
+            over_network=True,
+        )
+
+    def move_head(self, tip: _RemoteRef, depth: str) -> str | None:
+        """Point HEAD to the fetched ref, and delete refs that are no longer fetched.
+
+        Returns the branch, or None if the ref is a tag or commit.
+        """
+        local_ref = _local_ref(tip.ref)
+        is_branch = tip.ref.startswith(_BRANCHES)
+        if is_branch:
+            self.run("symbolic-ref", "HEAD", local_ref)
+        else:
+            self.run("update-ref", "--no-deref", "HEAD", self.commit(local_ref))
+        for ref in self.run("for-each-ref", "--format=%(refname)").split("\n")[:-1]:
+            if ref != local_ref and not (depth == _FULL and ref.startswith(_NAMED)):
+                with suppress(GitFailed):  # the name is not UTF-8
+                    self.run("update-ref", "--no-deref", "-d", ref)
+        return tip.ref.removeprefix(_BRANCHES) if is_branch else None
+
+    def commit(self, ref: str) -> str:
+        """The commit of a ref; empty if there is none."""
+        try:
+            return self.run("rev-parse", "--quiet", "--verify", f"{ref}^{{commit}}").strip()
+        except GitFailed:
+            return ""
+
+    def describe(self, branch: str | None, *, is_new: bool) -> Clone:
+        name = self.stored_options().get(_NAME, self._remote.name)
+        commit = self.commit("HEAD")
+        return Clone(self._folder, name, branch, commit, is_new, self._is_shallow)
+
+    @property
+    def _is_shallow(self) -> bool:
+        return (self._folder / "shallow").exists()
+
+    def store_options(self, options: CloneOptions, depth: str) -> None:
+        for name, value in ((_BRANCH, options.branch), (_NAME, options.name), (_DEPTH, depth)):
+            if value is not None:
+                self.run("config", name, value)
+
+    def stored_options(self) -> dict[str, str]:
+        try:
+            answer = self.run("config", "--local", "-z", "--get-regexp", r"^codebase-mcp\.")
+        except GitFailed:
+            return {}
+        return dict(entry.split("\n", 1) for entry in answer.split("\0") if "\n" in entry)
+
+
+def _is_clone(folder: Path) -> bool:
+    return (_git_dir(folder) / "HEAD").is_file()
+
+
+def _git_dir(folder: Path) -> Path:
     """The git directory of a clone: an earlier version also checked files out, beside ``.git``."""
-    old = place / ".git"
-    return old if old.is_dir() else place
+    old = folder / ".git"
+    return old if old.is_dir() else folder
 
 
-def _remove_files(place: Path, transfer: Transfer) -> None:
-    """Make the clone of an earlier version, which has files, a bare one."""
-    git_dir = _git_dir(place)
-    if git_dir == place:
-        return
-    transfer.run_local(git_dir, "config", "core.bare", "true")
+def _make_bare(remote: Remote, folder: Path, transfer: Transfer) -> None:
+    """Remove the files from the clone of an earlier version."""
+    git_dir = _git_dir(folder)
+    _Git(remote, git_dir, transfer).run("config", "core.bare", "true")
     (git_dir / "index").unlink(missing_ok=True)
-    begun = _partial_path(place)
-    shutil.rmtree(begun, ignore_errors=True)
-    place.rename(begun)
-    (begun / ".git").rename(place)
-    shutil.rmtree(begun)
+    partial = _partial_path(folder)
+    shutil.rmtree(partial, ignore_errors=True)
+    folder.rename(partial)
+    (partial / ".git").rename(folder)
+    shutil.rmtree(partial)
 
 
-def _remove_stale_locks(git_dir: Path) -> None:
-    """Remove lock files of a killed git; no other process works on this clone."""
-    for lock in (*git_dir.glob("*.lock"), *(git_dir / "refs").rglob("*.lock")):
-        lock.unlink(missing_ok=True)
-
-
-def _origin(place: Path) -> str | None:
+def _origin(folder: Path) -> str | None:
     """The identity of the remote of a clone; read without git."""
     try:
-        text = (_git_dir(place) / "config").read_text()
-    except (OSError, UnicodeDecodeError):
-        return None
-    found = re.search(r"^\s*url = (\S+)$", text, re.MULTILINE)
-    try:
-        return parse_remote(found[1]).identity if found else None
-    except InvalidInput:
+        text = (_git_dir(folder) / "config").read_text()
+        url = re.search(r"^\s*url = (\S+)$", text, re.MULTILINE)
+        return parse_remote(url[1]).identity if url else None
+    except (OSError, UnicodeDecodeError, InvalidInput):
         return None
 
 
-def _partial_path(place: Path) -> Path:
-    return place.with_name(f".{place.name}.part")
+def _partial_path(folder: Path) -> Path:
+    return folder.with_name(f".{folder.name}.part")
 
 
 @contextmanager
 def _locked(remote: Remote, clones: Path, transfer: Transfer) -> Iterator[None]:
-    """Lock a clone against changes by other processes."""
+    """Lock a clone against changes by further processes."""
     locks = clones / ".locks"
     locks.mkdir(exist_ok=True)
     name = hashlib.sha256(str(remote.folder).casefold().encode()).hexdigest()[:24]
     handle = os.open(locks / name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
-        while not _try_lock(handle):
-            transfer.wait(_POLL_S)
+        while True:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                transfer.wait(_POLL_S)
         yield
     finally:
         os.close(handle)
-
-
-def _try_lock(handle: int) -> bool:
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
 
 
 def _no_branch(branch: str, remote: Remote) -> InvalidInput:

@@ -7,14 +7,12 @@ objects. The rules, ``.mcpignore`` and ``.gitattributes``, are the commit's own.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from codebase_mcp.errors import IndexingFailed
 from codebase_mcp.model import Listing
 from codebase_mcp.source.attributes import FILE_NAME as ATTRIBUTES
-from codebase_mcp.source.classify import classify
-from codebase_mcp.source.directory_states import DirectoryState, DirectoryStates, parent_of
 from codebase_mcp.source.git_directory import GitRepository
 from codebase_mcp.source.git_objects import (
     SUBMODULE,
@@ -26,13 +24,19 @@ from codebase_mcp.source.git_objects import (
     read_blobs,
 )
 from codebase_mcp.source.ignore import MAX_IGNORE_BYTES, IgnoreFiles
-from codebase_mcp.source.listing_builder import ListingBuilder, escape_path
-from codebase_mcp.source.path_filter import parents
+from codebase_mcp.source.listing_builder import (
+    DirectoryState,
+    DirectoryStates,
+    ListingBuilder,
+    escape_path,
+    name_of,
+    parent_of,
+    parents,
+    with_slash,
+)
 from codebase_mcp.source.selection import EVERYTHING, Selection
 
-MISSING = "Its content is missing from this clone"
-
-_RULE_FILES = (b".mcpignore", ATTRIBUTES.encode())
+_RULE_FILES = (b".mcpignore", ATTRIBUTES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,11 +55,11 @@ def list_files_at(
 ) -> CommitListing:
     """The files of a commit below the repository's root, sorted by path.
 
-    ``commit`` is a full hash. Submodules are counted as skipped, as their files are in other
-    repositories. Sizes are those of the blobs, which a checkout may convert.
+    ``commit`` is a full hash. Submodules are counted as skipped, as their files belong
+    to their own repositories. Sizes are those of the blobs, which a checkout may convert.
 
     Raises:
-        IndexingFailed: git cannot read a tree or one of the rule files.
+        IndexingFailed: git cannot read a tree or a rule file.
     """
     entries = list_tree(repository, commit)
     top = os.fsencode(repository.work_tree or repository.root)
@@ -75,7 +79,8 @@ def list_files_at(
 class _RuleFiles:
     """The content of a commit's ignore and attribute files, as if they were on disk.
 
-    Locations begin with ``start``. ``too_large`` collects those that were asked for in vain.
+    Locations begin with ``start``. ``too_large`` collects the locations of requested files that are
+    too large to be read.
     """
 
     def __init__(
@@ -85,17 +90,17 @@ class _RuleFiles:
         self._contents: dict[bytes, bytes | Unread] = {}
         prefix = repository.prefix
         above = [
-            (folder + b"/" if folder else b"") + name
+            with_slash(folder) + name
             for folder in parents(prefix.removesuffix(b"/"))
             for name in _RULE_FILES
         ]
-        found = [(e.path, e) for e in find_entries(repository, commit, above)]
-        found += [(prefix + e.path, e) for e in entries if e.path.endswith(_RULE_FILES)]
+        candidates = [(e.path, e) for e in find_entries(repository, commit, above)]
+        candidates += [(prefix + e.path, e) for e in entries if e.path.endswith(_RULE_FILES)]
         files = {
             path: entry.object_id
-            for path, entry in found
+            for path, entry in candidates
             if entry.mode not in (SYMLINK, SUBMODULE)  # git does not follow such a link either
-            and path[path.rfind(b"/") + 1 :] in _RULE_FILES
+            and name_of(path) in _RULE_FILES
         }
         contents = dict(read_blobs(repository, set(files.values()), MAX_IGNORE_BYTES))
         for path, object_id in files.items():
@@ -109,7 +114,7 @@ class _RuleFiles:
             self._contents[start + path] = content
 
     def read(self, location: bytes) -> bytes | None:
-        """The content of a rule file; None if there is no such file, or if it is too large."""
+        """The content of a rule file; None if it does not exist, or is too large."""
         content = self._contents.get(location)
         if isinstance(content, Unread):
             self.too_large.append(location)
@@ -119,9 +124,8 @@ class _RuleFiles:
 
 def _add_entries(builder: ListingBuilder, entries: Sequence[TreeEntry]) -> dict[str, str]:
     """Add the entries of a tree; the hash of each file that is listed."""
-    names = _Names(entries)
     states = DirectoryStates(
-        builder, is_link=lambda _: False, is_git_directory=names.is_git_directory
+        builder, is_link=lambda _: False, is_git_directory=_git_directory_test(entries)
     )
     object_ids: dict[str, str] = {}
     for entry in entries:
@@ -136,48 +140,27 @@ def _add_entries(builder: ListingBuilder, entries: Sequence[TreeEntry]) -> dict[
         if state is DirectoryState.IGNORED or builder.ignores(raw, is_dir=False):
             builder.count_skipped("ignored")
             continue
+        builder.add_entry(raw, int(entry.mode, 8), entry.size)
         path = escape_path(raw)
-        if entry.size is None and entry.mode != SYMLINK:
-            _add_missing(builder, raw, path)
-            continue
-        builder.add_entry(raw, int(entry.mode, 8), entry.size or 0)
         if path in builder.files:
             object_ids.setdefault(path, entry.object_id)  # the first of two with the same name
     return object_ids
 
 
-def _add_missing(builder: ListingBuilder, raw: bytes, path: str) -> None:
-    """Add a file whose object a partial clone lacks."""
-    traits = classify(path)
-    if builder.is_secret(raw):
-        builder.count_skipped("secret")
-    elif traits.named_as_source:
-        builder.add_failure(raw, MISSING)
-    else:
-        builder.count_skipped("binary" if traits.is_binary else "missing")
-
-
-class _Names:
-    """The names in a tree that make a directory look like a git directory."""
-
-    def __init__(self, entries: Sequence[TreeEntry]) -> None:
-        self._directories: set[bytes] = set()
-        self._heads: set[bytes] = set()
-        for entry in entries:
-            if entry.mode == SUBMODULE:
-                self._directories.add(entry.path)
-            folder, _, name = entry.path.rpartition(b"/")
-            if name == b"HEAD":
-                self._heads.add(entry.path)
-            while folder and folder not in self._directories:
-                self._directories.add(folder)
-                folder = parent_of(folder)
-
-    def is_git_directory(self, path: bytes) -> bool:
-        """Whether it would look like one on disk, unless that takes following a link."""
-        head = path + b"/HEAD"
-        return (
-            (head in self._heads or head in self._directories)
-            and path + b"/objects" in self._directories
-            and path + b"/refs" in self._directories
-        )
+def _git_directory_test(entries: Sequence[TreeEntry]) -> Callable[[bytes], bool]:
+    """A test whether a directory of a tree has the structure of a git directory, without links."""
+    directories: set[bytes] = set()
+    heads: set[bytes] = set()
+    for entry in entries:
+        if entry.mode == SUBMODULE:
+            directories.add(entry.path)
+        folder, _, name = entry.path.rpartition(b"/")
+        if name == b"HEAD":
+            heads.add(entry.path)
+        while folder and folder not in directories:
+            directories.add(folder)
+            folder = parent_of(folder)
+    heads |= directories
+    return lambda path: (
+        path + b"/HEAD" in heads and directories.issuperset((path + b"/objects", path + b"/refs"))
+    )

@@ -1,9 +1,9 @@
 """What is the text of these bytes?
 
-UTF-8 where the bytes are valid UTF-8, UTF-16 and UTF-32 where a byte order mark says so. Else the
-encoding that the text itself declares, as Python, Emacs, Vim, XML, HTML and CSS do; else
+UTF-8 where the bytes are valid UTF-8, UTF-16 and UTF-32 with a byte order mark. Otherwise the
+encoding that the text itself declares, as Python, Emacs, Vim, XML, HTML and CSS do; otherwise
 Windows-1252, whose printable characters include those of Latin-1. Detectors by statistics take
-French for a Central European encoding in files with few accents, so none is asked.
+French for a Central European encoding in files with few accents, so none is used.
 """
 
 from __future__ import annotations
@@ -27,21 +27,22 @@ _MARKS = (
     (BOM_UTF16_BE, "utf-16-be"),
 )
 
-# Where HTML looks for its own; Python's first two lines are shorter.
+# HTML looks for a declaration in as many bytes; Python's first two lines are shorter.
 _HEAD_BYTES = 1024
 _DECLARED = re.compile(
     rb"(?:coding|charset)[ \t]*[:=]?[ \t]*[\"']?"
     rb"([a-z][\w.:-]*?)(?:-(?:unix|dos|mac))?(?![\w.:-])",
     re.IGNORECASE,
 )
-# Codecs of texts that keep ASCII. Latin-1 is missing: who declares it often means Windows-1252.
+# Codecs of texts that keep ASCII. Latin-1 is missing, as texts that declare it are often in
+# Windows-1252.
 _CODECS = re.compile(
     r"iso8859-(?:[2-9]|1\d)|cp(?:125\d|437|720|737|775|85\d|86[0-35-69]|874|932|949|950)|koi8-[rtu]|mac-\w+|ptcp154|tis-620"
     r"|shift_jis\w*|euc_\w+|gb2312|gbk|gb18030|big5\w*"
 )
 
-# In text they are rare: of 100 files of installed programs that are not in UTF-8, binary ones with
-# no NUL had 5 % and more, texts below 2 %, but for two tables of keys.
+# In text they are rare: of 100 files of installed programs that are not in UTF-8, binary files
+# without a NUL had 5 % and more, texts below 2 %, but for two tables of keys.
 _CONTROLS = bytes({*range(32)} - set(b"\b\t\n\v\f\r\x1b")) + b"\x7f"
 _MOST_CONTROLS = 0.02
 # Western texts have up to 12 %. Above it the words of another script would come out wrong.
@@ -78,14 +79,14 @@ def decode(data: bytes) -> Decoded:
     try:
         return Decoded(data.decode(), UTF8)
     except UnicodeDecodeError as error:
-        found = None if b"\0" in data else _declared(data) or _windows(data)
-        if found is None:
+        decoded = None if b"\0" in data else _declared(data) or _windows(data)
+        if decoded is None:
             raise error from None
-        return found
+        return decoded
 
 
 def _declared(data: bytes) -> Decoded | None:
-    """The text in the encoding that its beginning declares, if it is in that one."""
+    """The text in the encoding that its beginning declares; None if that is not its encoding."""
     for name in _DECLARED.findall(data[:_HEAD_BYTES]):
         try:
             codec = codecs.lookup(name.decode("ascii", "replace").lower()).name
@@ -97,12 +98,12 @@ def _declared(data: bytes) -> Decoded | None:
 
 
 def _windows(data: bytes) -> Decoded | None:
-    """The text with all that is not UTF-8 read as Windows-1252; None where that is no text."""
+    """The text, with invalid UTF-8 read as Windows-1252; None if the result is not text."""
     escaped = data.decode(UTF8, "surrogateescape")
     controls = len(data) - len(data.translate(None, _CONTROLS)) + sum(map(escaped.count, _UNUSED))
     if controls > _MOST_CONTROLS * len(data):
         return None
-    text, foreign = _FOREIGN.subn(lambda found: _WINDOWS[found[0]], escaped)
+    text, foreign = _FOREIGN.subn(lambda match: _WINDOWS[match[0]], escaped)
     if foreign > _MOST_FOREIGN * len(data):
         return None
     return Decoded(text, WINDOWS if len(text) == len(data) else MIXED)

@@ -2,6 +2,8 @@
 
 Files on disk do not count, nor do the attributes that lie beside them. A comparison of very many or
 very large files has fewer details.
+
+Functions raise ``IndexingFailed`` if git fails.
 """
 
 from __future__ import annotations
@@ -13,18 +15,18 @@ from itertools import islice
 from typing import Literal
 
 from codebase_mcp.errors import IndexingFailed
-from codebase_mcp.source.git import ask_git, stream_git
+from codebase_mcp.source.git import ask_git, read_git, split_records, stream_git
 from codebase_mcp.source.git_directory import GitRepository
 from codebase_mcp.source.git_objects import SUBMODULE
 from codebase_mcp.source.listing_builder import escape_path
 
-# Of more files only the number is known …
+# Further files are only counted …
 MAX_FILES = 20_000
-# … and of more than these, neither renames nor lines.
+# … and with more files than this, neither renames nor lines are looked for.
 MAX_FILES_WITH_LINES = 5_000
-# Renames with changes are not looked for beside a larger file, which git would load.
+# If a larger file was added or removed, which git would load, only renames without changes are.
 MAX_BYTES_FOR_RENAMES = 16 << 20
-# Among how many removed and added files git looks for renames with changes: its own default.
+# With more removed or added files git only looks for renames without changes: its own default.
 _RENAME_LIMIT = 1_000
 # How many hashes a list of commits may have.
 MAX_COMMITS = 10_000
@@ -42,7 +44,7 @@ Status = Literal["added", "removed", "changed", "renamed", "mode", "type"]
 
 @dataclass(frozen=True, slots=True)
 class FileVersion:
-    """A file at one side of a comparison: git's mode, and the id of its content."""
+    """A file on either side of a comparison: git's mode, and the hash of its content."""
 
     mode: str
     object_id: str
@@ -57,8 +59,8 @@ class FileVersion:
 class FileChange:
     """A file that differs; ``old_path`` only if it was renamed.
 
-    ``mode`` is a change of the executable bit alone, ``type`` one between a file, a link and a
-    submodule. The numbers of lines are None where they are unknown, as of binary files.
+    ``mode`` is a change of the executable bit alone, ``type`` from a file to a link or submodule,
+    for example. The numbers of lines are None where they are unknown, as of binary files.
     """
 
     path: str
@@ -71,13 +73,13 @@ class FileChange:
 
     @property
     def is_submodule(self) -> bool:
-        """Whether it is another repository's commit that differs."""
-        return any(one.mode == SUBMODULE for one in (self.old, self.new) if one is not None)
+        """Whether the commit of another repository differs."""
+        return any(side.mode == SUBMODULE for side in (self.old, self.new) if side is not None)
 
 
 @dataclass(frozen=True, slots=True)
 class FileChanges:
-    """The files that differ, sorted by path, and how many there are in all.
+    """The files that differ, sorted by path, and their total number.
 
     Without ``has_details`` renames are not recognised and lines are not counted.
     """
@@ -91,13 +93,10 @@ def changed_files(repository: GitRepository, a: str, b: str) -> FileChanges:
     """The files below the repository's root that differ from commit ``a`` to commit ``b``.
 
     Both are full hashes, of commits or trees.
-
-    Raises:
-        IndexingFailed: git cannot compare them.
     """
-    plain = _changes(repository, a, b, "--no-renames")
-    files = list(islice(plain, MAX_FILES))
-    total = len(files) + sum(1 for _ in plain)
+    without_renames = _changes(repository, a, b, "--no-renames")
+    files = list(islice(without_renames, MAX_FILES))
+    total = len(files) + sum(1 for _ in without_renames)
     if total > MAX_FILES_WITH_LINES:
         return FileChanges(_sorted(files), total, has_details=False)
     renames = "-M100%" if _has_large(repository, files) else "-M"
@@ -114,51 +113,39 @@ def empty_tree(commit: str) -> str:
 
 
 def ahead_behind(repository: GitRepository, a: str, b: str) -> tuple[int, int]:
-    """How many commits ``b`` has that ``a`` lacks, and ``a`` has that ``b`` lacks.
-
-    Raises:
-        IndexingFailed: git cannot count them.
-    """
-    pieces = stream_git(repository, "rev-list", "--left-right", "--count", f"{a}...{b}", "--")
-    behind, ahead = b"".join(pieces).split()
+    """How many commits ``b`` has that ``a`` lacks, and ``a`` has that ``b`` lacks."""
+    output = read_git(repository, "rev-list", "--left-right", "--count", f"{a}...{b}", "--")
+    behind, ahead = output.split()
     return int(ahead), int(behind)
 
 
 def ahead_behind_of_refs(repository: GitRepository, base: str) -> dict[str, tuple[int, int]]:
-    """By full name of each branch and tag: how many commits it has that ``base`` lacks, and lacks.
+    """How many commits each branch and tag is ahead of ``base`` and behind it, by full name.
 
-    Empty where git is older than 2.41, which would take a process for each.
+    Empty if git is older than 2.41, which would need a process for each ref.
     """
     answer = ask_git(
         repository, "for-each-ref", f"--format=%(ahead-behind:{base}) %(refname)", "refs/"
     )
-    found = {}
+    counts = {}
     for line in (answer or b"").splitlines():
         ahead, _, rest = line.partition(b" ")
         behind, _, name = rest.partition(b" ")
         if ahead.isdigit() and behind.isdigit():
-            found[escape_path(name)] = int(ahead), int(behind)
-    return found
+            counts[escape_path(name)] = int(ahead), int(behind)
+    return counts
 
 
 def parents_of(repository: GitRepository, commit: str) -> list[str]:
-    """The parents of a commit, the first one first; none of a root.
-
-    Raises:
-        IndexingFailed: git cannot read the commit.
-    """
-    pieces = stream_git(repository, "rev-list", "--parents", "--max-count=1", commit, "--")
-    return b"".join(pieces).decode().split()[1:]
+    """The parents of a commit, the first parent first; empty for a root commit."""
+    output = read_git(repository, "rev-list", "--parents", "--max-count=1", commit, "--")
+    return output.decode().split()[1:]
 
 
 def commits_between(repository: GitRepository, a: str, b: str) -> list[str]:
-    """The newest commits that ``b`` has and ``a`` lacks.
-
-    Raises:
-        IndexingFailed: git cannot list them.
-    """
-    pieces = stream_git(repository, "rev-list", f"--max-count={MAX_COMMITS}", b, f"^{a}", "--")
-    return b"".join(pieces).decode().split()
+    """The newest commits that ``b`` has and ``a`` lacks."""
+    output = read_git(repository, "rev-list", f"--max-count={MAX_COMMITS}", b, f"^{a}", "--")
+    return output.decode().split()
 
 
 def _changes(repository: GitRepository, a: str, b: str, *options: str) -> Iterator[FileChange]:
@@ -170,32 +157,24 @@ def _changes(repository: GitRepository, a: str, b: str, *options: str) -> Iterat
         *([f"--relative={os.fsdecode(repository.prefix)}"] if repository.prefix else ()),
         *(a, b, "--"),
     )
-    fields = _fields(pieces)
+    fields = split_records(pieces, b"\0")
     if "--numstat" not in options:
         yield from (_parsed(field, fields)[1] for field in fields)
         return
-    found: dict[bytes, FileChange] = {}
+    changes: dict[bytes, FileChange] = {}
     for field in fields:
-        # All files stand before all numbers of lines.
+        # All files are listed before all numbers of lines.
         if field.startswith(b":"):
             path, change = _parsed(field, fields)
-            found[path] = change
+            changes[path] = change
             continue
         added, removed, path = field.split(b"\t", 2)
         if not path:
             _, path = next(fields), next(fields)
-        change = found[path]
+        change = changes[path]
         if added != b"-" and not change.is_submodule:
-            found[path] = replace(change, lines_added=int(added), lines_removed=int(removed))
-    yield from found.values()
-
-
-def _fields(pieces: Iterator[bytes]) -> Iterator[bytes]:
-    """The NUL-terminated fields of a stream."""
-    rest = b""
-    for piece in pieces:
-        *whole, rest = (rest + piece).split(b"\0")
-        yield from whole
+            changes[path] = replace(change, lines_added=int(added), lines_removed=int(removed))
+    yield from changes.values()
 
 
 def _parsed(details: bytes, fields: Iterator[bytes]) -> tuple[bytes, FileChange]:
@@ -206,31 +185,29 @@ def _parsed(details: bytes, fields: Iterator[bytes]) -> tuple[bytes, FileChange]
         old_path, path = escape_path(path), next(fields)
     old = None if old_mode == _NOTHING else FileVersion(old_mode, old_id)
     new = None if new_mode == _NOTHING else FileVersion(new_mode, new_id)
-    return path, FileChange(escape_path(path), old_path, _status(letter[0], old, new), old, new)
+    status = "renamed" if old_path else status_of(old, new)
+    return path, FileChange(escape_path(path), old_path, status, old, new)
 
 
-def _status(letter: str, old: FileVersion | None, new: FileVersion | None) -> Status:
-    if old is None:
-        return "added"
-    if new is None:
-        return "removed"
-    if letter == "M" and old.object_id == new.object_id:
-        return "mode"
-    if letter == "R":
-        return "renamed"
-    return "type" if letter == "T" else "changed"
+def status_of(old: FileVersion | None, new: FileVersion | None) -> Status:
+    """The status of a file that has not been renamed, by the versions on both sides."""
+    if old is None or new is None:
+        return "added" if old is None else "removed"
+    if old.is_regular != new.is_regular or not (old.is_regular or old.mode == new.mode):
+        return "type"
+    return "mode" if old.object_id == new.object_id else "changed"
 
 
 def _has_large(repository: GitRepository, files: list[FileChange]) -> bool:
-    """Whether an added or removed file is so large that git should not load it."""
-    sides = [one.old or one.new for one in files if one.status in ("added", "removed")]
+    """Whether an added or removed file is too large for git to load it."""
+    sides = [file.old or file.new for file in files if file.status in ("added", "removed")]
     ids = "".join(f"{side.object_id}\n" for side in sides if side and side.is_regular)
     if not ids:
         return False
-    pieces = stream_git(repository, "cat-file", "--batch-check=%(objectsize)", stdin=ids.encode())
-    sizes = b"".join(pieces).split(b"\n")
+    output = read_git(repository, "cat-file", "--batch-check=%(objectsize)", stdin=ids.encode())
+    sizes = output.split(b"\n")
     return any(size.isdigit() and int(size) > MAX_BYTES_FOR_RENAMES for size in sizes)
 
 
 def _sorted(files: list[FileChange]) -> tuple[FileChange, ...]:
-    return tuple(sorted(files, key=lambda one: one.path))
+    return tuple(sorted(files, key=lambda file: file.path))

@@ -1,8 +1,8 @@
 """Where is the git directory of a work tree, and does it belong to that work tree?
 
-Found without git, whose own search also accepts a directory that only looks like a bare repository.
-``.git`` is untrusted input: if it points to the git directory of another repository, that one's
-commits and file names would get into our index.
+git itself is not asked: its search also accepts a directory that only looks like a bare repository.
+``.git`` is untrusted input: if it points to the git directory of another repository, the commits
+and file names of that repository would get into our index.
 """
 
 from __future__ import annotations
@@ -38,14 +38,17 @@ _WORK_TREE = re.compile(
 class GitRepository:
     """A directory, and the git repository that it belongs to.
 
-    ``work_tree`` is the top of the work tree, in or at which ``root`` lies; None for a bare
-    repository, which ``root`` is then. ``git_dir`` is what ``--git-dir`` takes: a ``.git`` file or
-    directory, or the bare repository.
+    ``work_tree`` is the top of the work tree that contains ``root``; None if ``root`` is a bare
+    repository.
     """
 
     root: Path
-    git_dir: Path
     work_tree: Path | None
+
+    @property
+    def git_dir(self) -> Path:
+        """The argument for ``--git-dir``: a ``.git`` file or directory, or the bare repository."""
+        return self.work_tree / ".git" if self.work_tree else self.root
 
     @property
     def prefix(self) -> bytes:
@@ -57,8 +60,8 @@ class GitRepository:
     @property
     def store(self) -> Path:
         """The git directory with refs and objects, which linked work trees share."""
-        found = git_dir_of(self.work_tree) if self.work_tree else self.git_dir
-        return common_dir(found or self.git_dir)
+        git_dir = git_dir_of(self.work_tree) if self.work_tree else None
+        return common_dir(git_dir or self.git_dir)
 
     @property
     def has_way_out(self) -> bool:
@@ -70,22 +73,22 @@ class GitRepository:
 def git_repository_at(root: Path) -> GitRepository | None:
     """The bare repository that the directory is, or that of the work tree that it is in.
 
-    None if a link has come into the path of the root: another repository may be there now.
+    None if the path of the root contains a link by now: another repository may be there.
     """
     if not is_real_directory(root):
         return None
     if is_bare_repository(root):
-        return GitRepository(root, root, None)
+        return GitRepository(root, None)
     top = work_tree_of(root)
-    return None if top is None else GitRepository(root, top / ".git", top)
+    return None if top is None else GitRepository(root, top)
 
 
 def is_bare_repository(directory: Path) -> bool:
-    """Whether the directory is a bare repository: not one inside of it, or of a ``.git``."""
+    """Whether the directory is a bare repository, not inside of another and not a ``.git``."""
     return (
         is_git_directory(os.fsencode(directory))
         and directory.name != ".git"
-        and not os.path.lexists(directory / "commondir")  # it would share another's records
+        and not os.path.lexists(directory / "commondir")  # the records of another repository
         and not any(is_pipe_or_device(directory / name) for name in _ALWAYS_OPENED)
         and git_dir_of(directory) is None
         and git_directory_around(directory.parent) is None
@@ -96,7 +99,8 @@ def work_tree_of(directory: Path) -> Path | None:
     """The top of the work tree that the directory is in.
 
     A ``.git`` in a parent only counts if it belongs to us or to the owner of the directory: any
-    user can create one in a shared folder such as ``/tmp``. Above an allowed root none counts.
+    user can create one in a shared folder such as ``/tmp``. If the directory is below an allowed
+    root, parents above that root do not count.
     """
     try:
         owners = {directory.stat().st_uid, os.geteuid()}
@@ -116,15 +120,15 @@ def git_directory_around(directory: Path) -> Path | None:
     For parents the same ownership rule applies as for ``.git``.
     """
     owners = {directory.stat().st_uid, os.geteuid()}
-    for place in (directory, *directory.parents):
-        if git_dir_of(place):
+    for folder in (directory, *directory.parents):
+        if git_dir_of(folder):
             return None
-        if place.name == ".git":
-            return place
-        if is_git_directory(os.fsencode(place)) and (
-            place == directory or (place / "HEAD").lstat().st_uid in owners
+        if folder.name == ".git":
+            return folder
+        if is_git_directory(os.fsencode(folder)) and (
+            folder == directory or (folder / "HEAD").lstat().st_uid in owners
         ):
-            return place
+            return folder
     return None
 
 
@@ -147,7 +151,7 @@ def git_dir_of(top: Path) -> Path | None:
     """The git directory of a work tree; None if there is none or it belongs to another repository.
 
     A git directory outside of ``.git`` must refer to the work tree, as those of linked work trees
-    and of submodules do. Of a work tree below an allowed root it must also be below one.
+    and of submodules do. If the work tree is below an allowed root, so must the git directory be.
     """
     entry = top / ".git"
     try:
@@ -177,14 +181,13 @@ def common_dir(git_dir: Path) -> Path:
 
 
 def checkout_state(root: Path) -> tuple[object, ...]:
-    """What changes with each checkout, commit, merge and reset of the work tree around a root.
+    """A value that changes with each checkout, commit, merge and reset of the work tree of a root.
 
-    That are the times and sizes of ``HEAD``, of the ref that it names, and of the index; nothing
-    outside of git. It costs some microseconds.
+    It holds the times and sizes of ``HEAD``, of the ref that it names, and of the index, and takes
+    microseconds to read.
     """
     try:
-        top = work_tree_of(root)
-        git_dir = git_dir_of(top) if top is not None else None
+        git_dir = git_dir_for(root)
     except OSError:
         return ()
     if git_dir is None:
@@ -196,10 +199,10 @@ def checkout_state(root: Path) -> tuple[object, ...]:
 
 def _times(location: Path) -> tuple[int, ...]:
     try:
-        found = location.stat()
+        status = location.stat()
     except (OSError, ValueError):
         return ()
-    return found.st_mtime_ns, found.st_size, found.st_ino
+    return status.st_mtime_ns, status.st_size, status.st_ino
 
 
 def _target(entry: Path, mode: int) -> Path | None:
@@ -213,22 +216,21 @@ def _target(entry: Path, mode: int) -> Path | None:
 
 
 def _is_linked(git_dir: Path, entry: Path) -> bool:
-    """Whether the work tree is a linked one of the repository that its ``.git`` points to."""
+    """Whether the repository that a ``.git`` points to has the work tree as a linked work tree."""
     back = git_dir / os.fsdecode(_first_line(git_dir / "gitdir"))
-    return git_dir.resolve().parent == common_dir(
-        git_dir
-    ).resolve() / "worktrees" and back.samefile(entry)
+    worktrees = common_dir(git_dir).resolve() / "worktrees"
+    return git_dir.resolve().parent == worktrees and back.samefile(entry)
 
 
 def _is_configured(git_dir: Path, top: Path) -> bool:
     """Whether the git directory is configured for the work tree, as that of a submodule is."""
-    found = None
+    work_tree = None
     for name in ("config", "config.worktree"):
         text = read_ignore_file(os.fsencode(git_dir / name), follow=True) or b""
         for section in _CORE.findall(text):
             for value in _WORK_TREE.findall(section):
-                found = re.sub(rb"\\(.)", rb"\1", value.strip(b'"'))
-    return found is not None and (git_dir / os.fsdecode(found)).samefile(top)
+                work_tree = re.sub(rb"\\(.)", rb"\1", value.strip(b'"'))
+    return work_tree is not None and (git_dir / os.fsdecode(work_tree)).samefile(top)
 
 
 def _first_line(location: Path) -> bytes:

@@ -1,10 +1,12 @@
 """Reads trees and blobs from git's objects, without a checkout.
 
 Objects are read in batches, a few processes for any number of them. Git runs no filters, hooks or
-programs for this, and fetches nothing that is missing. Paths in a tree are untrusted input.
+programs for this, and does not fetch missing objects. Paths in a tree are untrusted input.
 
-Objects of alternates are read as git reads them: a clone made with ``--shared`` has no others. An
-object there is found only by its hash, which follows from its content.
+Git also reads objects from alternates: a clone made with ``--shared`` stores all of its objects
+there. Objects are only read by their hash, which follows from their content.
+
+Functions raise ``IndexingFailed`` if git fails.
 """
 
 from __future__ import annotations
@@ -16,9 +18,15 @@ from dataclasses import dataclass
 from enum import Enum
 
 from codebase_mcp.errors import IndexingFailed
-from codebase_mcp.source.git import GitTimeout, stream_git
+from codebase_mcp.source.git import (
+    FSCK_HINT,
+    GitTimeout,
+    is_outside_tree,
+    read_git,
+    split_records,
+    stream_git,
+)
 from codebase_mcp.source.git_directory import GitRepository
-from codebase_mcp.source.git_files import is_outside_tree
 
 SUBMODULE = "160000"
 SYMLINK = "120000"
@@ -29,9 +37,8 @@ MAX_TREE_BYTES = 1 << 28
 _MAX_PATH_BYTES = 4_095
 # Blobs are read in batches of about this size, so that no process waits for the reader.
 _BATCH_BYTES = 8 << 20
-# Git ends at a damaged object, so that each costs a process.
+# Git ends at a damaged object, so each costs a process.
 _MAX_DAMAGED = 20
-_HINT = "Run git fsck to check the repository."
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +55,7 @@ class TreeEntry:
 
 
 class TreeTooLarge(IndexingFailed):
-    """A commit lists more paths than any real one."""
+    """A commit lists more paths than any real commit."""
 
 
 class Unread(Enum):
@@ -64,25 +71,17 @@ def list_tree(repository: GitRepository, commit: str) -> list[TreeEntry]:
 
     ``commit`` is a full hash. Paths are relative to the root. Those that no checkout could have,
     such as ``../x`` and ``.git/x`` in a forged tree, are left out.
-
-    Raises:
-        IndexingFailed: git cannot read a tree, as it is damaged or missing from a partial clone.
     """
     prefix = repository.prefix
-    entries = _listed(repository, commit, [prefix] if prefix else [], len(prefix))
-    return list(entries)
+    return list(_listed(repository, commit, [prefix] if prefix else [], len(prefix)))
 
 
 def find_entries(repository: GitRepository, commit: str, paths: Sequence[bytes]) -> list[TreeEntry]:
-    """Those of some paths that a commit has; they are relative to the top of the work tree.
-
-    Raises:
-        IndexingFailed: git cannot read a tree.
-    """
-    wanted = frozenset(paths)
-    if not wanted:
+    """The entries that a commit has at some paths, relative to the top of the work tree."""
+    if not paths:
         return []
-    return [e for e in _listed(repository, commit, sorted(wanted), 0) if e.path in wanted]
+    names = frozenset(paths)
+    return [e for e in _listed(repository, commit, sorted(names), 0) if e.path in names]
 
 
 def read_blobs(
@@ -91,7 +90,7 @@ def read_blobs(
     """The content of each blob, or why it was not read, in the same order.
 
     ``object_ids`` are full hashes. Memory is bounded: sizes are asked first, larger blobs are never
-    read, and the others in batches. The content is verified against the hash.
+    read, and the rest in batches. The content is verified against the hash.
 
     Raises:
         IndexingFailed: git failed, or many objects are damaged.
@@ -100,13 +99,10 @@ def read_blobs(
     waiting_bytes = 0
     ids = list(object_ids)
     for object_id, size in zip(ids, _sizes(repository, ids), strict=True):
-        if isinstance(size, Unread):
-            batch.append((object_id, size))
-        elif size > max_bytes:
-            batch.append((object_id, Unread.TOO_LARGE))
-        else:
-            batch.append((object_id, size))
-            waiting_bytes += size
+        if isinstance(size, int) and size > max_bytes:
+            size = Unread.TOO_LARGE  # noqa: PLW2901
+        batch.append((object_id, size))
+        waiting_bytes += size if isinstance(size, int) else 0
         if waiting_bytes >= _BATCH_BYTES:
             yield from _read_batch(repository, batch)
             batch, waiting_bytes = [], 0
@@ -134,7 +130,7 @@ def _listed(
 def _records(
     repository: GitRepository, commit: str, paths: Sequence[bytes], *options: str
 ) -> list[tuple[bytes, bytes]]:
-    """What ``ls-tree`` says: mode, type, hash and perhaps size; and the path."""
+    """The output of ``ls-tree``: mode, type, hash and perhaps size; and the path."""
     output = bytearray()
     # --full-tree: the repository's own core.worktree must not limit the listing.
     arguments = ("ls-tree", "-r", "-z", "--full-tree", *options, "--", commit)
@@ -154,7 +150,7 @@ def _with_sizes(
 ) -> Iterator[tuple[bytes, bytes]]:
     """The records with the sizes of those objects that a partial clone has."""
     arguments = ("rev-list", "--objects", "--no-object-names", "--missing=print")
-    lines = b"".join(stream_git(repository, *arguments, f"{commit}^{{tree}}", "--")).split()
+    lines = read_git(repository, *arguments, f"{commit}^{{tree}}", "--").split()
     missing = {line[1:] for line in lines if line.startswith(b"?")}
     ids = {details.split()[2] for details, _ in records if not details.startswith(b"160000")}
     present = [object_id.decode("ascii") for object_id in ids - missing]
@@ -167,7 +163,7 @@ def _with_sizes(
 def ask_about_objects(
     repository: GitRepository, format_: str, names: Sequence[str]
 ) -> list[bytes | None]:
-    """The line that ``cat-file --batch-check`` says about each object; None if it failed there.
+    """The line that ``cat-file --batch-check`` prints for each object; None where it failed.
 
     A line ends with ``missing`` if there is no such object, or it is damaged. In a partial clone
     git fails instead. Names come from git, not from callers.
@@ -177,11 +173,8 @@ def ask_about_objects(
     """
 
     def lines(waiting: Sequence[str]) -> Iterator[bytes]:
-        rest = b""
         arguments = ("cat-file", f"--batch-check={format_}", "--buffer")
-        for piece in stream_git(repository, *arguments, stdin=_lines(waiting)):
-            *whole, rest = (rest + piece).split(b"\n")
-            yield from whole
+        return split_records(stream_git(repository, *arguments, stdin=_lines(waiting)), b"\n")
 
     return list(_past_damage(lines, names))
 
@@ -199,13 +192,11 @@ def _sizes(repository: GitRepository, object_ids: Sequence[str]) -> Iterator[int
 def _read_batch(
     repository: GitRepository, batch: Sequence[tuple[str, int | Unread]]
 ) -> Iterator[tuple[str, bytes | Unread]]:
-    wanted = [object_id for object_id, size in batch if isinstance(size, int)]
-    contents = _contents(repository, wanted)
+    readable = [object_id for object_id, size in batch if isinstance(size, int)]
+    contents = _contents(repository, readable)
     for object_id, size in batch:
-        if isinstance(size, Unread):
-            yield object_id, size
-        else:
-            yield object_id, contents.get(object_id, Unread.DAMAGED)
+        default = size if isinstance(size, Unread) else Unread.DAMAGED
+        yield object_id, contents.get(object_id, default)
 
 
 def _contents(repository: GitRepository, object_ids: Sequence[str]) -> dict[str, bytes]:
@@ -215,10 +206,12 @@ def _contents(repository: GitRepository, object_ids: Sequence[str]) -> dict[str,
         arguments = ("cat-file", "--batch=%(objectsize)", "--buffer")
         output = stream_git(repository, *arguments, stdin=_lines(waiting))
         for object_id, content in zip(waiting, _blobs_in(output), strict=False):
-            if not _has_hash(content, object_id):
-                # Git writes a damaged object as it is, and perhaps not all of it: what follows is
-                # out of step.
-                raise IndexingFailed(f"The content of {object_id} is another object's", hint=_HINT)
+            if hash_blob([content], len(content), len(object_id)) != object_id:
+                # Git writes a damaged object as it is, and perhaps not all of it, so all further
+                # output may be out of step.
+                raise IndexingFailed(
+                    f"The content of {object_id} is another object's", hint=FSCK_HINT
+                )
             yield content
 
     contents = zip(object_ids, _past_damage(blobs, object_ids), strict=True)
@@ -228,12 +221,12 @@ def _contents(repository: GitRepository, object_ids: Sequence[str]) -> dict[str,
 def _past_damage(
     ask: Callable[[Sequence[str]], Iterator[bytes]], names: Sequence[str]
 ) -> Iterator[bytes | None]:
-    """An answer for each name, although git ends at an object that is damaged: None for that."""
+    """An answer for each name: None for damaged objects, at which git ends and is started again."""
     waiting = names
     failures = 0
     while waiting:
         count = 0
-        problem = IndexingFailed("git said nothing about some objects", hint=_HINT)
+        problem = IndexingFailed("git printed nothing about some objects", hint=FSCK_HINT)
         try:
             for count, answer in enumerate(ask(waiting), 1):  # noqa: B007 - used below
                 yield answer
@@ -262,7 +255,7 @@ def _blobs_in(output: Iterator[bytes]) -> Iterator[bytes]:
                 if newline < 0:
                     break
                 if not rest[:newline].isdigit():
-                    raise IndexingFailed("An object vanished while it was read", hint=_HINT)
+                    raise IndexingFailed("An object vanished while it was read", hint=FSCK_HINT)
                 end = int(rest[:newline])
                 del rest[: newline + 1]
             if len(rest) <= end:  # a line break follows
@@ -272,10 +265,14 @@ def _blobs_in(output: Iterator[bytes]) -> Iterator[bytes]:
             end = -1
 
 
-def _has_hash(content: bytes, object_id: str) -> bool:
-    new = hashlib.sha1 if len(object_id) == 40 else hashlib.sha256
-    data = b"blob %d\0" % len(content) + content
-    return new(data, usedforsecurity=False).hexdigest() == object_id
+def hash_blob(pieces: Iterable[bytes], size: int, hash_chars: int = 40) -> str:
+    """The hash that git gives to a file of ``size`` bytes: SHA-1 with 40 digits, else SHA-256."""
+    digest = hashlib.new(
+        "sha1" if hash_chars == 40 else "sha256", b"blob %d\0" % size, usedforsecurity=False
+    )
+    for piece in pieces:
+        digest.update(piece)
+    return digest.hexdigest()
 
 
 def _lines(words: Iterable[str]) -> bytes:

@@ -1,6 +1,8 @@
-"""Which branches and tags does a repository have, and which commit is meant by a name?
+"""Which branches and tags does a repository have, and which commit has a name?
 
 Names of refs are untrusted input, and so are the names that callers ask for.
+
+Functions raise ``IndexingFailed`` if git fails.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ from difflib import get_close_matches
 from typing import Literal, NoReturn
 
 from codebase_mcp.errors import IndexingFailed, InvalidInput
-from codebase_mcp.source.git import ask_git, shallow_commits, stream_git
+from codebase_mcp.source.git import ask_git_word, read_git, shallow_commits
 from codebase_mcp.source.git_directory import GitRepository
 from codebase_mcp.source.git_objects import ask_about_objects
 from codebase_mcp.source.listing_builder import escape_path
@@ -31,7 +33,7 @@ _KINDS: tuple[tuple[bytes, RefKind], ...] = (
 _ESCAPE = re.compile(rb"\\x([0-9a-f]{2})")
 # What git allows in the name of a ref, then steps to ancestors. Not among them: ranges (a..b),
 # paths (a:b), searches (:/text, ^{/text}), whose cost has no bound, and the reflog (a@{1}), which
-# every clone has its own of.
+# differs in every clone.
 _REVISION = re.compile(
     rb"((?!-)(?:(?!\.\.|@\{)[^\x00-\x20\x7f~^:?*\[\\])+)((?:[~^][0-9]{0,9}|\^\{(?:commit)?\}){0,50})"
 )
@@ -61,33 +63,30 @@ def list_refs(repository: GitRepository) -> list[Ref]:
 
     Refs whose commit is damaged or missing are left out, and so are symbolic refs of remotes, such
     as ``origin/HEAD``.
-
-    Raises:
-        IndexingFailed: git failed.
     """
-    found = _refs(repository)
-    commits = _commits(repository, {object_id for _, object_id, _ in found})
+    records = _refs(repository)
+    commits = _commits(repository, {object_id for _, object_id, _ in records})
     times = _times(repository, set(commits.values()))
     refs = []
-    for name, object_id, is_head in found:
+    for name, object_id, is_head in records:
         commit = commits.get(object_id)
-        lead, kind = next(pair for pair in _KINDS if name.startswith(pair[0]))
+        prefix, kind = next(pair for pair in _KINDS if name.startswith(pair[0]))
         if commit in times:
-            short = escape_path(name.removeprefix(lead))
+            short = escape_path(name.removeprefix(prefix))
             refs.append(Ref(short, kind, commit, times[commit], is_head))
     return refs
 
 
 def resolve_commit(repository: GitRepository, ref: str, *, field: str = "ref") -> str:
-    """The full hash of the commit that a name means.
+    """The full hash of the commit with a name.
 
     A name is a branch, ``origin/x``, a tag, ``HEAD``, a full ref or four or more digits of a hash;
     ``~2`` or ``^2`` may follow. As in git a tag precedes a branch of the same name; ``heads/x`` is
-    always the branch. Names that begin with ``-`` need ``heads/`` too. ``field`` is the parameter
-    that an error names.
+    always the branch. Names that begin with ``-`` need ``heads/`` too. Errors name the parameter
+    ``field``.
 
     Raises:
-        InvalidInput: it means no commit.
+        InvalidInput: no commit has this name.
     """
     raw = _unescaped(ref)
     parts = _REVISION.fullmatch(raw) if len(raw) <= MAX_NAME_BYTES else None
@@ -100,27 +99,23 @@ def resolve_commit(repository: GitRepository, ref: str, *, field: str = "ref") -
 
 
 def branch_commits(repository: GitRepository, names: Sequence[str]) -> dict[str, str]:
-    """The commits of those names that are branches, here or of a remote, in their order.
-
-    Raises:
-        IndexingFailed: git failed.
-    """
-    meant: dict[bytes, str] = {}
+    """The commits of the names that are local or remote branches, in the order of the names."""
+    names_by_ref: dict[bytes, str] = {}
     for name in names:
         raw = _unescaped(name)
         full = [b"refs/" + raw] if raw.startswith((b"heads/", b"remotes/")) else []
-        meant |= dict.fromkeys([b"refs/heads/" + raw, b"refs/remotes/" + raw, *full], name)
-    if not meant:
+        names_by_ref |= dict.fromkeys([b"refs/heads/" + raw, b"refs/remotes/" + raw, *full], name)
+    if not names_by_ref:
         return {}
-    found = {meant[ref]: target for ref, target, _ in _refs(repository, *meant) if ref in meant}
-    commits = _commits(repository, found.values())
-    return {name: commits[found[name]] for name in names if found.get(name) in commits}
+    refs = _refs(repository, *names_by_ref)
+    targets = {names_by_ref[ref]: target for ref, target, _ in refs if ref in names_by_ref}
+    commits = _commits(repository, targets.values())
+    return {name: commits[targets[name]] for name in names if targets.get(name) in commits}
 
 
 def merge_base(repository: GitRepository, a: str, b: str) -> str | None:
     """The best common ancestor of two commits, by full hashes; None if none is present."""
-    answer = ask_git(repository, "merge-base", a, b)
-    return None if answer is None else answer.decode("ascii").strip() or None
+    return ask_git_word(repository, "merge-base", a, b)
 
 
 def _unescaped(name: str) -> bytes:
@@ -129,27 +124,19 @@ def _unescaped(name: str) -> bytes:
 
 def _verified(repository: GitRepository, raw: bytes) -> str | None:
     revision = os.fsdecode(raw) + "^{commit}"
-    answer = ask_git(repository, "rev-parse", "--quiet", "--verify", revision)
-    return None if answer is None else answer.decode("ascii").strip() or None
+    return ask_git_word(repository, "rev-parse", "--quiet", "--verify", revision)
 
 
 def _refs(repository: GitRepository, *patterns: bytes) -> list[tuple[bytes, str, bool]]:
     """The full name of each ref, the object that it names, and whether it is HEAD's branch.
 
-    ``patterns`` are full names, or the folders of refs that are wanted; without them all are.
-
-    Objects are not asked for here, as git would fail at the first that is missing.
+    ``patterns`` are full names; without them all branches and tags are returned. The objects
+    themselves are not read, as git would fail at the first that is missing.
     """
-    output = b"".join(
-        stream_git(
-            repository,
-            *("for-each-ref", "--format=%(HEAD)%00%(symref)%00%(objectname)%00%(refname)"),
-            *(
-                map(os.fsdecode, patterns)
-                if patterns
-                else (os.fsdecode(lead) for lead, _ in _KINDS)
-            ),
-        )
+    output = read_git(
+        repository,
+        *("for-each-ref", "--format=%(HEAD)%00%(symref)%00%(objectname)%00%(refname)"),
+        *map(os.fsdecode, patterns or (prefix for prefix, _ in _KINDS)),
     )
     refs = []
     for line in output.split(b"\n")[:-1]:
@@ -177,7 +164,7 @@ def _times(repository: GitRepository, commits: Iterable[str]) -> dict[str, int]:
         return {}
     arguments = ("rev-list", "--no-walk=unsorted", "--timestamp", "--stdin")
     stdin = "".join(f"{commit}\n" for commit in ordered).encode()
-    words = b"".join(stream_git(repository, *arguments, stdin=stdin)).decode("ascii").split()
+    words = read_git(repository, *arguments, stdin=stdin).decode("ascii").split()
     return dict(zip(words[1::2], map(int, words[::2]), strict=True))
 
 
@@ -206,7 +193,7 @@ def _refuse_unknown(
 
 
 def _hint(repository: GitRepository, base: bytes) -> str:
-    """The branches and tags with the most similar names, or some others."""
+    """Names the branches and tags most similar to an unknown name, or else the newest."""
     try:
         refs = sorted(list_refs(repository), key=lambda ref: ref.committed_at, reverse=True)
     except IndexingFailed as error:
@@ -214,14 +201,10 @@ def _hint(repository: GitRepository, base: bytes) -> str:
     if not refs:
         return "The repository has no branch or tag with a commit."
     names = [r.name for r in refs[:_MAX_COMPARED] if len(r.name) <= _MAX_COMPARED_CHARS]
-    near = _nearest(escape_path(base), names)
+    name = escape_path(base)
+    # The branch of that name elsewhere, such as ``origin/name``, then those of similar names.
+    near = [candidate for candidate in names if candidate.endswith(f"/{name}")]
+    near += get_close_matches(name[:_MAX_COMPARED_CHARS], list(dict.fromkeys(names)), n=3)
     if near:
-        return f"Did you mean {' or '.join(near)}?"
+        return f"Did you mean {' or '.join(list(dict.fromkeys(near))[:3])}?"
     return f"Its newest refs are {', '.join(names[:5])}."
-
-
-def _nearest(name: str, names: Sequence[str]) -> list[str]:
-    """The branch of that name elsewhere, such as ``origin/name``, then those of similar names."""
-    elsewhere = [other for other in names if other.endswith(f"/{name}")]
-    similar = get_close_matches(name[:_MAX_COMPARED_CHARS], list(dict.fromkeys(names)), n=3)
-    return list(dict.fromkeys(elsewhere + similar))[:3]

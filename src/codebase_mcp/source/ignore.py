@@ -1,7 +1,8 @@
 """Is this path ignored?
 
-Reads files in gitignore syntax at every level of a tree and decides as git does: the deepest
-file that says anything about a path wins, and in it the last line that matches.
+Reads files in gitignore syntax at every level of a tree and decides as git does: by the last
+matching line of the deepest file with such a line. Git's wildcards become regular expressions over
+bytes, as git itself compares bytes.
 """
 
 from __future__ import annotations
@@ -13,14 +14,42 @@ import stat
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import groupby
+from operator import attrgetter
 from pathlib import Path
-
-from codebase_mcp.source.glob import is_literal, translate
 
 log = logging.getLogger(__name__)
 
 # Larger files are not plausible ignore files, and compiling them would take too long.
 MAX_IGNORE_BYTES = 1 << 20
+
+# Markers between the expressions for single bytes.
+_STAR = b"*"  # any run of bytes within a path segment
+_DEEP = b"**/"  # no directory, or any number of them
+_DEEPER = b"**\\/"  # with the slash escaped, at least one
+_REST = b"**"  # the rest of the path
+_SPECIAL = frozenset(b"*?[\\")
+_SLASH = ord("/")
+
+_DIRECTORIES = {_DEEP: rb"(?:[^/]*/)*?", _DEEPER: rb"(?:[^/]*/)+?"}
+
+_CLASSES: dict[bytes, frozenset[int]] = {
+    name: frozenset(byte for byte in range(128) if re.fullmatch(expression, bytes([byte])))
+    for name, expression in {
+        b"alnum": rb"[0-9A-Za-z]",
+        b"alpha": rb"[A-Za-z]",
+        b"blank": rb"[ \t]",
+        b"cntrl": rb"[\x00-\x1f\x7f]",
+        b"digit": rb"[0-9]",
+        b"graph": rb"[!-~]",
+        b"lower": rb"[a-z]",
+        b"print": rb"[ -~]",
+        b"punct": rb"[!-/:-@\[-`{-~]",
+        b"space": rb"[ \t-\r]",
+        b"upper": rb"[A-Z]",
+        b"xdigit": rb"[0-9A-Fa-f]",
+    }.items()
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +82,7 @@ class _Pattern:
 
 @dataclass(frozen=True, slots=True)
 class _Run:
-    """Adjacent lines that all ignore, or all negate; the order within them does not matter."""
+    """Adjacent lines that all ignore, or all negate; their order does not matter."""
 
     ignores: bool
     for_files: _Matcher
@@ -62,7 +91,7 @@ class _Run:
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """The lines of one ignore file, last first."""
+    """The lines of an ignore file, last first."""
 
     runs: tuple[_Run, ...]
 
@@ -78,7 +107,7 @@ class Rules:
         return None
 
 
-# How the content of an ignore or attribute file is read, by its location; None if there is none.
+# Reads the content of an ignore or attribute file at a location; None if there is none.
 ReadRules = Callable[[bytes], bytes | None]
 
 # From the outermost ignore file to the deepest: how many bytes of a path lead to the directory
@@ -89,25 +118,14 @@ Chain = tuple[tuple[int, Rules], ...]
 @lru_cache(maxsize=1024)
 def parse_rules(text: bytes) -> Rules:
     """Parse the content of an ignore file; lines that cannot match are dropped."""
-    runs: list[list[_Pattern]] = []
-    for line in text.removeprefix(b"\xef\xbb\xbf").split(b"\n"):
-        pattern = _parse_line(line)
-        if pattern is None:
-            continue
-        if not runs or runs[-1][0].negated != pattern.negated:
-            runs.append([])
-        runs[-1].append(pattern)
-    return Rules(tuple(_run(patterns) for patterns in reversed(runs)))
-
-
-def chain_ignores(chain: Chain, path: bytes, *, is_dir: bool) -> bool:
-    """Whether the chain ignores the path itself; the caller checks its parents."""
-    name = path[path.rfind(b"/") + 1 :]
-    for base, rules in reversed(chain):
-        verdict = rules.verdict(path[base:], name, is_dir=is_dir)
-        if verdict is not None:
-            return verdict
-    return False
+    lines = text.removeprefix(b"\xef\xbb\xbf").split(b"\n")
+    patterns = (pattern for pattern in map(_parse_line, lines) if pattern is not None)
+    runs = []
+    for negated, group in groupby(patterns, attrgetter("negated")):
+        run = list(group)
+        for_files = [pattern for pattern in run if not pattern.only_directories]
+        runs.append(_Run(not negated, _matcher(for_files), _matcher(run)))
+    return Rules(tuple(reversed(runs)))
 
 
 def read_ignore_file(
@@ -147,18 +165,13 @@ def is_pipe_or_device(location: Path) -> bool:
 
 
 class IgnoreFiles:
-    """All ignore files of one name below ``top``; each is read once, on first use.
+    """All ignore files of the same name below ``top``; each is read once, on first use.
 
     Paths are relative to ``top``, with forward slashes; the directory ``top`` itself is ``b""``.
     """
 
     def __init__(
-        self,
-        top: bytes,
-        name: bytes,
-        *,
-        outermost: Chain = (),
-        read: ReadRules = read_ignore_file,
+        self, top: bytes, name: bytes, *, outermost: Chain = (), read: ReadRules = read_ignore_file
     ) -> None:
         self._read = read
         self._top = top
@@ -167,24 +180,33 @@ class IgnoreFiles:
         self._outermost = outermost
 
     def ignores(self, path: bytes, *, is_dir: bool) -> bool:
-        """Whether the path itself is ignored; its directory must not be."""
-        chain = self._chain(path[: max(path.rfind(b"/"), 0)])
-        return bool(chain) and chain_ignores(chain, path, is_dir=is_dir)
+        """Whether the path itself is ignored; its directory must not be ignored."""
+        return bool(self.verdict(path, is_dir=is_dir))
+
+    def verdict(self, path: bytes, *, is_dir: bool) -> bool | None:
+        """As ``Rules.verdict``, by all files in the directories above the path."""
+        slash = path.rfind(b"/")
+        name = path[slash + 1 :]
+        for base, rules in reversed(self._chain(path[: max(slash, 0)])):
+            verdict = rules.verdict(path[base:], name, is_dir=is_dir)
+            if verdict is not None:
+                return verdict
+        return None
 
     def _chain(self, directory: bytes) -> Chain:
-        unknown = []
+        below = []
         while (chain := self._chains.get(directory)) is None:
-            unknown.append(directory)
+            below.append(directory)
             if not directory:
                 chain = self._outermost
                 break
             directory = directory[: max(directory.rfind(b"/"), 0)]
-        for below in reversed(unknown):
-            prefix = below + b"/" if below else b""
+        for folder in reversed(below):
+            prefix = folder + b"/" if folder else b""
             text = self._read(b"%s/%s%s" % (self._top, prefix, self._name))
             if text:
                 chain = (*chain, (len(prefix), parse_rules(text)))
-            self._chains[below] = chain
+            self._chains[folder] = chain
         return chain
 
 
@@ -210,14 +232,6 @@ def _without_trailing_spaces(line: bytes) -> bytes:
     return stripped
 
 
-def _run(patterns: list[_Pattern]) -> _Run:
-    return _Run(
-        ignores=not patterns[0].negated,
-        for_files=_matcher([pattern for pattern in patterns if not pattern.only_directories]),
-        for_directories=_matcher(patterns),
-    )
-
-
 def _matcher(patterns: list[_Pattern]) -> _Matcher:
     names: set[bytes] = set()
     paths: set[bytes] = set()
@@ -225,9 +239,9 @@ def _matcher(patterns: list[_Pattern]) -> _Matcher:
     expressions: dict[bool, list[bytes]] = {True: [], False: []}
     for pattern in patterns:
         glob = pattern.glob
-        if is_literal(glob):
+        if _is_literal(glob):
             (names if pattern.by_name else paths).add(glob)
-        elif pattern.by_name and glob.startswith(b"*") and is_literal(glob[1:]):
+        elif pattern.by_name and glob.startswith(b"*") and _is_literal(glob[1:]):
             suffixes.add(glob[1:])
         elif (expression := translate(glob)) is not None:
             expressions[pattern.by_name].append(expression)
@@ -242,3 +256,138 @@ def _matcher(patterns: list[_Pattern]) -> _Matcher:
 
 def _any_of(expressions: list[bytes]) -> re.Pattern[bytes] | None:
     return re.compile(b"|".join(expressions), re.DOTALL) if expressions else None
+
+
+def _is_literal(pattern: bytes) -> bool:
+    """Whether the pattern holds no wildcard and no escape."""
+    return _SPECIAL.isdisjoint(pattern)
+
+
+def translate(pattern: bytes) -> bytes | None:
+    """The expression that fully matches the same paths as the pattern; None if it matches none.
+
+    The part between two stars is matched at its first position, atomically, so that no ignore file,
+    however contrived, makes matching slow by backtracking.
+    """
+    tokens = _tokens(pattern)
+    if tokens is None:
+        return None
+    rest = bool(tokens) and tokens[-1] is _REST
+    if rest:
+        tokens.pop()
+    groups: list[tuple[bytes, list[bytes]]] = [(b"", [])]
+    for token in tokens:
+        if token in _DIRECTORIES:
+            groups.append((_DIRECTORIES[token], []))
+        else:
+            groups[-1][1].append(token)
+    parts = [
+        b"(?>" + lead + _within(body, last=False) + b")" if lead else _within(body, last=False)
+        for lead, body in groups[:-1]
+    ]
+    lead, body = groups[-1]
+    parts.append(lead + _within(body, last=not rest))
+    return b"".join(parts) + (b".*" if rest else b"")
+
+
+def _within(tokens: list[bytes], *, last: bool) -> bytes:
+    """The expression of a stretch without ``**``; ``last`` where the end of the path follows."""
+    runs: list[list[bytes]] = [[]]
+    for token in tokens:
+        if token is _STAR:
+            runs.append([])
+        else:
+            runs[-1].append(token)
+    first, *rest = (b"".join(run) for run in runs)
+    parts = [b"(?>[^/]*?" + run + b")" for run in rest]
+    if last and rest:
+        parts[-1] = b"[^/]*" + rest[-1]
+    return first + b"".join(parts)
+
+
+def _tokens(pattern: bytes) -> list[bytes] | None:
+    tokens: list[bytes] = []
+    at = 0
+    # Git compares the literal start by itself and hands on the remainder, so that a ``**`` right
+    # after that start counts as standing at the beginning of a segment.
+    literal_end = next((i for i, byte in enumerate(pattern) if byte in _SPECIAL), len(pattern))
+    while at < len(pattern):
+        char = pattern[at : at + 1]
+        if char == b"*":
+            end = at
+            while pattern[end : end + 1] == b"*":
+                end += 1
+            opens = at == literal_end or pattern[at - 1] == _SLASH
+            token, at = _star(pattern, end, deep=end - at > 1 and opens)
+        elif char == b"?":
+            token, at = b"[^/]", at + 1
+        elif char == b"[":
+            bracket = _bracket(pattern, at + 1)
+            if bracket is None:
+                return None
+            token, at = bracket
+        elif char == b"\\":
+            if at + 1 == len(pattern):
+                return None
+            token, at = re.escape(pattern[at + 1 : at + 2]), at + 2
+        else:
+            token, at = re.escape(char), at + 1
+        tokens.append(token)
+    return tokens
+
+
+def _star(pattern: bytes, end: int, *, deep: bool) -> tuple[bytes, int]:
+    """The marker for stars that end before ``end``, and where the pattern goes on."""
+    if deep and end == len(pattern):
+        return _REST, end
+    if deep and pattern.startswith(b"/", end):
+        return _DEEP, end + 1
+    if deep and pattern.startswith(b"\\/", end):
+        return _DEEPER, end + 2
+    return _STAR, end
+
+
+def _bracket(pattern: bytes, at: int) -> tuple[bytes, int] | None:
+    """The set that begins after ``[``, and where the pattern goes on; None if it is malformed."""
+    negated = pattern[at : at + 1] in (b"!", b"^")
+    at += negated
+    members: set[int] = set()
+    previous: int | None = None
+    first = True
+    while first or pattern[at : at + 1] != b"]":
+        first = False
+        item = _bracket_item(pattern, at, previous)
+        if item is None:
+            return None
+        added, previous, at = item
+        members |= added
+    if negated:
+        members = set(range(256)) - members
+    members.discard(_SLASH)
+    if not members:
+        return rb"(?!)", at + 1
+    return b"[" + b"".join(b"\\x%02x" % byte for byte in sorted(members)) + b"]", at + 1
+
+
+def _bracket_item(
+    pattern: bytes, at: int, previous: int | None
+) -> tuple[frozenset[int], int | None, int] | None:
+    """One member of a set: its bytes, the byte a range could start from, the next position."""
+    char = pattern[at : at + 1]
+    if char == b"-" and previous is not None and pattern[at + 1 : at + 2] not in (b"", b"]"):
+        at += 2 if pattern[at + 1 : at + 2] == b"\\" else 1
+        if at >= len(pattern):
+            return None
+        return frozenset(range(previous, pattern[at] + 1)), None, at + 1
+    if char == b"[" and pattern[at + 1 : at + 2] == b":":
+        end = pattern.find(b"]", at + 2)
+        if end < 0:
+            return None
+        if end > at + 2 and pattern[end - 1 : end] == b":":
+            named = _CLASSES.get(pattern[at + 2 : end - 1])
+            return None if named is None else (named, None, end + 1)
+    if char == b"\\":
+        at += 1
+    if at >= len(pattern):
+        return None
+    return frozenset([pattern[at]]), pattern[at], at + 1

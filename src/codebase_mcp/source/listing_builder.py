@@ -1,7 +1,8 @@
-"""Collects the files of a listing, and why other entries were left out.
+"""Collects the files of a listing, and why entries were left out.
 
 Every entry that git's ignore rules do not exclude becomes a file, a failure or a count.
-``walk.py`` finds the entries on disk, ``commit_listing.py`` those of a commit.
+``walk.py`` finds the entries on disk, ``commit_listing.py`` those of a commit. Paths are bytes
+relative to the root, which is ``b""``.
 """
 
 from __future__ import annotations
@@ -9,7 +10,9 @@ from __future__ import annotations
 import os
 import stat
 from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from enum import Enum, auto
 from pathlib import Path
 
 from codebase_mcp.model import FileFailure, Listing, SourceFile
@@ -24,23 +27,50 @@ from codebase_mcp.source.ignore import (
     parse_rules,
     read_ignore_file,
 )
-from codebase_mcp.source.path_filter import PathFilter, parents
 from codebase_mcp.source.read import TOO_LARGE, failure_reason
 from codebase_mcp.source.selection import Patterns, Selection
 
+MISSING = "Its content is missing from this clone"
 NOT_APPLIED = f"Its rules are not applied, as it exceeds {MAX_IGNORE_BYTES >> 20} MiB"
+
+# Metadata of version control is never source, ignored or not.
+VERSION_CONTROL = frozenset({b".git", b".hg", b".svn", b".bzr", b".jj", b".sl", b".pijul"})
+
+
+class PathFilter:
+    """Selects some paths of a tree, directories with everything below; None selects all."""
+
+    def __init__(self, paths: Iterable[bytes] | None = None) -> None:
+        self._paths = None if paths is None else frozenset(paths)
+        self._above = frozenset(folder for path in self._paths or () for folder in parents(path))
+
+    def covers(self, path: bytes) -> bool:
+        """Whether the path is selected, or below a selected path."""
+        if self._paths is None or path in self._paths:
+            return True
+        return any(parent in self._paths for parent in parents(path))
+
+    def may_contain(self, directory: bytes) -> bool:
+        """Whether the directory is covered, or above a selected path."""
+        return directory in self._above or self.covers(directory)
+
+    def relative_to(self, tree: bytes) -> list[bytes] | None:
+        """The selected paths below a directory, relative to it; None if it is covered."""
+        if self._paths is None or self.covers(tree):
+            return None
+        lead = with_slash(tree)
+        return sorted(path.removeprefix(lead) for path in self._paths if path.startswith(lead))
 
 
 @dataclass(slots=True)
 class ListingBuilder:
-    """Builds one listing; paths are bytes relative to ``root``.
+    """Builds a listing.
 
     ``own_rules`` are the ``.mcpignore`` files, whose paths begin with ``prefix``: the path from the
-    top of the work tree to the root. ``path_filter`` selects paths. ``pending`` are the directories
-    still to be listed, each by its own rules: the root and nested repositories. ``not_fetched`` are
-    submodules that are not checked out. ``read_rules``
-    reads attribute files; ``not_applied`` are the locations of those, and of ignore files, that are
-    too large.
+    top of the work tree to the root. ``pending`` are the directories still to be listed, each by
+    its own rules: the root and nested repositories. ``not_fetched`` are submodules that are not
+    checked out. ``read_rules`` reads attribute files; ``not_applied`` are the locations of those,
+    and of ignore files, that are too large.
     """
 
     root: Path
@@ -77,15 +107,13 @@ class ListingBuilder:
 
     def ignores(self, path: bytes, *, is_dir: bool) -> bool:
         """Whether ``.mcpignore`` or a pattern of the selection ignores the path itself."""
-        if self.own_rules.ignores(self.prefix + path, is_dir=is_dir):
-            return True
-        name = path[path.rfind(b"/") + 1 :]
-        return any(
-            rules.verdict(lead + path, name, is_dir=is_dir) for lead, rules in self._patterns
+        return self.own_rules.ignores(self.prefix + path, is_dir=is_dir) or any(
+            rules.verdict(lead + path, name_of(path), is_dir=is_dir)
+            for lead, rules in self._patterns
         )
 
     def is_secret(self, path: bytes) -> bool:
-        """Whether the path names a secret that is not wanted."""
+        """Whether the path names a secret that the selection does not show."""
         name = escape_path(path)
         is_secret = is_secret_name(name) or has_secret_in_name(name)
         return is_secret and not self._shows_secrets(path)
@@ -94,46 +122,43 @@ class ListingBuilder:
         """Whether a pattern matches the path or a directory above it."""
         above = [(folder, True) for folder in parents(path) if folder]
         return any(
-            rules.verdict(lead + part, part[part.rfind(b"/") + 1 :], is_dir=is_dir)
+            rules.verdict(lead + part, name_of(part), is_dir=is_dir)
             for lead, rules in self._shown_secrets
             for part, is_dir in [*above, (path, False)]
         )
 
-    def count_skipped(self, reason: str, count: int = 1) -> None:
-        if count:
-            self.skipped[reason] += count
+    def count_skipped(self, reason: str) -> None:
+        self.skipped[reason] += 1
 
     def add_failure(self, path: bytes, reason: str | OSError) -> None:
-        words = reason if isinstance(reason, str) else failure_reason(reason)
-        self.failures.append(FileFailure(escape_path(path), words))
+        text = reason if isinstance(reason, str) else failure_reason(reason)
+        self.failures.append(FileFailure(escape_path(path), text))
 
     def add(self, path: bytes, status: os.stat_result) -> None:
-        """Add one entry on disk that is not a directory and not ignored."""
+        """Add an entry on disk that is not a directory and not ignored."""
         location = os.fsdecode(self._start + path)
         times = (status.st_mtime_ns, status.st_ctime_ns)
         self.add_entry(path, status.st_mode, status.st_size, location, times)
 
     def add_entry(
         self,
-        path: bytes,
+        raw: bytes,
         mode: int,
-        size: int,
+        size: int | None,
         location: str = "",
         times: tuple[int, int] = (0, 0),
     ) -> None:
-        """Add one entry that is not a directory and not ignored."""
-        if stat.S_ISLNK(mode):
-            self.count_skipped("symlink")
-        elif not stat.S_ISREG(mode):
-            self.count_skipped("special")
-        else:
-            self._add_file(path, size, location, times)
+        """Add an entry that is not a directory and not ignored.
 
-    def _add_file(self, raw: bytes, size: int, location: str, times: tuple[int, int]) -> None:
+        ``size`` is None if a partial clone lacks the object.
+        """
+        if not stat.S_ISREG(mode):
+            self.count_skipped("symlink" if stat.S_ISLNK(mode) else "special")
+            return
         path = escape_path(raw)
         traits = classify(path)
         folder, _, name = raw.rpartition(b"/")
-        if name == FILE_NAME.encode():
+        if name == FILE_NAME:
             self._with_attributes.add(folder)
         if self.is_secret(raw):
             self.count_skipped("secret")
@@ -141,7 +166,12 @@ class ListingBuilder:
             self.count_skipped("binary")
         elif path in self.files:
             self.count_skipped("name_clash")  # names that differ only in undecodable bytes
-        elif size <= self.selection.max_file_bytes:
+        elif size is None or size > self.selection.max_file_bytes:
+            if traits.named_as_source:
+                self.add_failure(raw, MISSING if size is None else TOO_LARGE)
+            else:
+                self.count_skipped("missing" if size is None else "too_large")
+        else:
             if "\\" in path:
                 self._raw_paths[path] = raw
             self.files[path] = SourceFile(
@@ -154,19 +184,15 @@ class ListingBuilder:
                 traits.named_as_source,
                 shows_secrets=self._shows_secrets(raw),
             )
-        elif traits.named_as_source:
-            self.add_failure(raw, TOO_LARGE)
-        else:
-            self.count_skipped("too_large")
 
     def _apply_attributes(self) -> None:
         """Apply the repository's attributes for generated and vendored files."""
-        found = set(self._with_attributes)
+        folders = set(self._with_attributes)
         if self.path_filter.relative_to(b"") is not None:
-            found |= {folder for path in self.files for folder in parents(self._raw(path))}
+            folders |= {folder for path in self.files for folder in parents(self._raw(path))}
         above = set(parents(self.prefix)) if self.prefix else set()
         top = self._start[: len(self._start) - len(self.prefix)].rstrip(b"/")
-        inside = {(self.prefix + folder).rstrip(b"/") for folder in found}
+        inside = {(self.prefix + folder).rstrip(b"/") for folder in folders}
         attributes = Attributes(top, above | inside, self.read_rules)
         if not attributes:
             return
@@ -180,11 +206,8 @@ class ListingBuilder:
                     named_as_source=traits.named_as_source,
                     by_hand=linguist.generated is False,
                 )
-        self._drop_generated_failures(attributes)
-
-    def _drop_generated_failures(self, attributes: Attributes) -> None:
-        """A generated or vendored file that is too large is skipped, not a failure."""
-        for failure in [one for one in self.failures if one.reason == TOO_LARGE]:
+        # A generated or vendored file that is too large is skipped, not a failure.
+        for failure in [f for f in self.failures if f.reason == TOO_LARGE]:
             linguist = attributes.of(self.prefix + failure.path.encode())
             if not classify(failure.path, linguist).named_as_source:
                 self.failures.remove(failure)
@@ -199,7 +222,7 @@ class ListingBuilder:
         for location in sorted(set(self.not_applied)):
             path = location.removeprefix(self._start)
             if is_whole or (path != location and self.path_filter.covers(path)):
-                self.failures = [one for one in self.failures if one.path != escape_path(path)]
+                self.failures = [f for f in self.failures if f.path != escape_path(path)]
                 self.add_failure(path, NOT_APPLIED)
 
     def listing(self) -> Listing:
@@ -215,6 +238,52 @@ class ListingBuilder:
         )
 
 
+class DirectoryState(Enum):
+    """Whether a listing leaves out a directory that git lists, as a whole."""
+
+    OPEN = auto()
+    IGNORED = auto()  # by .mcpignore
+    ABSENT = auto()  # replaced by a link, or metadata of version control
+
+
+class DirectoryStates:
+    """The state of each directory, determined once from the root down."""
+
+    def __init__(
+        self,
+        builder: ListingBuilder,
+        *,
+        is_link: Callable[[bytes], bool],
+        is_git_directory: Callable[[bytes], bool],
+    ) -> None:
+        self._builder = builder
+        self._is_link = is_link
+        self._is_git_directory = is_git_directory
+        self._states = {b"": DirectoryState.OPEN}
+
+    def of(self, directory: bytes) -> DirectoryState:
+        """The state of a directory: that of the directory above it unless this is open."""
+        below = []  # a loop, as a tree may be deeper than Python's recursion limit
+        while (state := self._states.get(directory)) is None:
+            below.append(directory)
+            directory = parent_of(directory)
+        for folder in reversed(below):
+            if state is DirectoryState.OPEN:
+                state = self._state_by_itself(folder)
+            self._states[folder] = state
+        return state
+
+    def _state_by_itself(self, directory: bytes) -> DirectoryState:
+        if name_of(directory) in VERSION_CONTROL or self._is_link(directory):
+            return DirectoryState.ABSENT
+        if self._builder.ignores(directory, is_dir=True):
+            return DirectoryState.IGNORED
+        if self._is_git_directory(directory):
+            self._builder.count_skipped("git_directory")
+            return DirectoryState.ABSENT
+        return DirectoryState.OPEN
+
+
 def path_prefix(outer: Path, directory: Path) -> bytes:
     """The path from ``outer`` to the directory with a trailing slash; empty if they are equal."""
     relative = os.fsencode(directory.relative_to(outer))
@@ -224,3 +293,25 @@ def path_prefix(outer: Path, directory: Path) -> bytes:
 def escape_path(path: bytes) -> str:
     """The path as text that can be stored: bytes that are not UTF-8 become ``\\xNN``."""
     return path.decode("utf-8", "backslashreplace")
+
+
+def name_of(path: bytes) -> bytes:
+    """The last segment of a path."""
+    return path[path.rfind(b"/") + 1 :]
+
+
+def with_slash(directory: bytes) -> bytes:
+    """What the paths in a directory begin with; empty for the root."""
+    return directory + b"/" if directory else b""
+
+
+def parent_of(path: bytes) -> bytes:
+    """The directory of a path."""
+    return path[: max(path.rfind(b"/"), 0)]
+
+
+def parents(path: bytes) -> Iterator[bytes]:
+    """The directories above a path, the innermost first; the last is the root."""
+    while path:
+        path = parent_of(path)
+        yield path

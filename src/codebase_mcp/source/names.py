@@ -1,159 +1,108 @@
-"""What does a file's name promise?
-
-Tables only: grammars by extension, by whole name and by interpreter; extensions of code that no
-grammar is at hand for; extensions of what is not text. ``classify.py`` decides with them.
-"""
+"""Tables of file names and extensions, by which ``classify.py`` decides on languages and kinds."""
 
 from __future__ import annotations
 
+# Each row is a language with its extensions, whole file names and interpreters (without their
+# version numbers), in lower case; whole names take precedence over extensions.
+_LANGUAGES = """
+asciidoc: adoc asciidoc
+astro: astro
+bash: sh bash zsh ksh bats ebuild eclass | .bashrc .bash_profile .bash_aliases .bash_logout
+ .profile .zshrc .zshenv .zprofile .envrc pkgbuild apkbuild gradlew mvnw | sh bash zsh dash ash
+ ksh mksh bats busybox
+batch: bat cmd
+c: c h
+clojure: clj cljs cljc edn bb | | bb clojure
+cmake: cmake | cmakelists.txt
+cpp: cc cpp cxx c++ hh hpp hxx h++ ipp inl tpp txx ixx cppm mpp cu cuh ino
+csharp: cs csx cake
+css: css less
+dart: dart
+dockerfile: dockerfile containerfile | dockerfile containerfile
+dtd: dtd
+elixir: ex exs | | elixir
+embedded_template: erb ejs eex
+erlang: erl hrl escript | rebar.config sys.config | escript
+fortran: f f77 f90 f95 f03 f08 for ftn fpp
+gitignore: | .gitignore .dockerignore .npmignore .eslintignore .prettierignore .mcpignore .ignore
+ .rgignore .hgignore .helmignore .gcloudignore .vercelignore .stylelintignore
+go: go
+gotmpl: gotmpl gohtml tmpl
+graphql: graphql gql graphqls
+groovy: groovy gradle gvy | jenkinsfile | groovy
+haskell: hs hsc
+hcl: hcl tf tfvars nomad
+heex: heex leex
+html: html htm xhtml
+ini: ini cfg service desktop | .editorconfig .gitconfig .gitmodules .flake8 .pylintrc .coveragerc
+ .pypirc
+java: java
+javascript: js mjs cjs jsx es6 | | node nodejs bun
+jinja2: jinja jinja2 j2
+json: json jsonl ndjson geojson topojson webmanifest har ipynb avsc | .babelrc .jshintrc
+ .prettierrc .swcrc composer.lock pipfile.lock flake.lock deno.lock package.resolved
+json5: json5
+jsonc: jsonc code-workspace | tsconfig.json jsconfig.json .eslintrc .eslintrc.json
+ devcontainer.json bun.lock
+jsonnet: jsonnet libsonnet
+julia: jl | | julia
+just: just | justfile .justfile | just
+kdl: kdl
+kotlin: kt kts | | kotlin kotlinc
+latex: tex sty ltx
+lua: lua luau rockspec | | lua luajit
+make: mk mak make | makefile gnumakefile bsdmakefile kbuild makefile.am | make gmake
+markdown: md markdown mdx mkd mdown rmd qmd
+nix: nix
+objc: m mm
+ocaml: ml mli | | ocaml
+org: org
+perl: pl pm t psgi pod | cpanfile makefile.pl | perl
+php: php phtml php3 php4 php5 phps | | php
+powershell: ps1 psm1 psd1 | | pwsh
+properties: properties
+proto: proto
+python: py pyi pyw pyx pxd | sconstruct sconscript wscript snakefile | python pypy uv
+r: r | .rprofile | rscript
+racket: rkt | | racket
+rst: rst rest
+ruby: rb rake gemspec ru podspec | rakefile gemfile guardfile podfile vagrantfile brewfile capfile
+ fastfile appfile dangerfile berksfile thorfile .irbrc .pryrc | ruby jruby
+rust: rs
+scala: scala sc sbt | | scala scala-cli
+scheme: scm ss sld | | guile
+scss: scss
+solidity: sol
+sql: sql psql pgsql
+starlark: bzl star bazel | build workspace buck tiltfile
+svelte: svelte
+swift: swift | | swift
+toml: toml | pipfile cargo.lock poetry.lock uv.lock pdm.lock gopkg.lock
+tsx: tsx
+typescript: ts mts cts | | deno ts-node tsx
+typst: typ
+vim: vim | .vimrc .gvimrc .ideavimrc vimrc
+vue: vue
+wat: wat wast
+xml: xml xsd xsl xslt wsdl csproj vbproj fsproj vcxproj props targets nuspec resx xaml axaml
+ storyboard xib plist
+yaml: yaml yml cff | .clang-format .clang-tidy .clangd .gemrc pubspec.lock yarn.lock podfile.lock
+zig: zig zon
+"""
 
-def _inverted(table: dict[str, str]) -> dict[str, str]:
-    return {key: language for language, keys in table.items() for key in keys.split()}
+LANGUAGE_BY_EXTENSION: dict[str, str] = {}
+LANGUAGE_BY_NAME: dict[str, str] = {}
+LANGUAGE_BY_INTERPRETER: dict[str, str] = {}
+for _row in _LANGUAGES.strip().replace("\n ", " ").split("\n"):
+    _language, _, _keys = _row.partition(":")
+    _tables = (LANGUAGE_BY_EXTENSION, LANGUAGE_BY_NAME, LANGUAGE_BY_INTERPRETER)
+    for _table, _words in zip(_tables, _keys.split("|"), strict=False):
+        _table |= dict.fromkeys(_words.split(), _language)
 
-
-# Lower case, without the dot.
-LANGUAGE_BY_EXTENSION = _inverted(
-    {
-        "asciidoc": "adoc asciidoc",
-        "astro": "astro",
-        "bash": "sh bash zsh ksh bats ebuild eclass",
-        "batch": "bat cmd",
-        "c": "c h",
-        "clojure": "clj cljs cljc edn bb",
-        "cmake": "cmake",
-        "cpp": "cc cpp cxx c++ hh hpp hxx h++ ipp inl tpp txx ixx cppm mpp cu cuh ino",
-        "csharp": "cs csx cake",
-        "css": "css less",
-        "dart": "dart",
-        "dockerfile": "dockerfile containerfile",
-        "dtd": "dtd",
-        "elixir": "ex exs",
-        "embedded_template": "erb ejs eex",
-        "erlang": "erl hrl escript",
-        "fortran": "f f77 f90 f95 f03 f08 for ftn fpp",
-        "go": "go",
-        "gotmpl": "gotmpl gohtml tmpl",
-        "graphql": "graphql gql graphqls",
-        "groovy": "groovy gradle gvy",
-        "haskell": "hs hsc",
-        "hcl": "hcl tf tfvars nomad",
-        "heex": "heex leex",
-        "html": "html htm xhtml",
-        "ini": "ini cfg service desktop",
-        "java": "java",
-        "javascript": "js mjs cjs jsx es6",
-        "jinja2": "jinja jinja2 j2",
-        "json": "json jsonl ndjson geojson topojson webmanifest har ipynb avsc",
-        "json5": "json5",
-        "jsonc": "jsonc code-workspace",
-        "jsonnet": "jsonnet libsonnet",
-        "julia": "jl",
-        "just": "just",
-        "kdl": "kdl",
-        "kotlin": "kt kts",
-        "latex": "tex sty ltx",
-        "lua": "lua luau rockspec",
-        "make": "mk mak make",
-        "markdown": "md markdown mdx mkd mdown rmd qmd",
-        "nix": "nix",
-        "objc": "m mm",
-        "ocaml": "ml mli",
-        "org": "org",
-        "perl": "pl pm t psgi pod",
-        "php": "php phtml php3 php4 php5 phps",
-        "powershell": "ps1 psm1 psd1",
-        "properties": "properties",
-        "proto": "proto",
-        "python": "py pyi pyw pyx pxd",
-        "r": "r",
-        "racket": "rkt",
-        "rst": "rst rest",
-        "ruby": "rb rake gemspec ru podspec",
-        "rust": "rs",
-        "scala": "scala sc sbt",
-        "scheme": "scm ss sld",
-        "scss": "scss",
-        "solidity": "sol",
-        "sql": "sql psql pgsql",
-        "starlark": "bzl star bazel",
-        "svelte": "svelte",
-        "swift": "swift",
-        "toml": "toml",
-        "tsx": "tsx",
-        "typescript": "ts mts cts",
-        "typst": "typ",
-        "vim": "vim",
-        "vue": "vue",
-        "wat": "wat wast",
-        "xml": "xml xsd xsl xslt wsdl csproj vbproj fsproj vcxproj props targets nuspec resx xaml"
-        " axaml storyboard xib plist",
-        "yaml": "yaml yml cff",
-        "zig": "zig zon",
-    }
-)
-
-# Whole names, lower case; they win over the extension.
-LANGUAGE_BY_NAME = _inverted(
-    {
-        "bash": ".bashrc .bash_profile .bash_aliases .bash_logout .profile .zshrc .zshenv .zprofile"
-        " .envrc pkgbuild apkbuild gradlew mvnw",
-        "cmake": "cmakelists.txt",
-        "dockerfile": "dockerfile containerfile",
-        "erlang": "rebar.config sys.config",
-        "gitignore": ".gitignore .dockerignore .npmignore .eslintignore .prettierignore .mcpignore"
-        " .ignore .rgignore .hgignore .helmignore .gcloudignore .vercelignore .stylelintignore",
-        "groovy": "jenkinsfile",
-        "ini": ".editorconfig .gitconfig .gitmodules .flake8 .pylintrc .coveragerc .pypirc",
-        "json": ".babelrc .jshintrc .prettierrc .swcrc composer.lock pipfile.lock flake.lock"
-        " deno.lock package.resolved",
-        "jsonc": "tsconfig.json jsconfig.json .eslintrc .eslintrc.json devcontainer.json bun.lock",
-        "just": "justfile .justfile",
-        "make": "makefile gnumakefile bsdmakefile kbuild makefile.am",
-        "perl": "cpanfile makefile.pl",
-        "python": "sconstruct sconscript wscript snakefile",
-        "r": ".rprofile",
-        "ruby": "rakefile gemfile guardfile podfile vagrantfile brewfile capfile fastfile appfile"
-        " dangerfile berksfile thorfile .irbrc .pryrc",
-        "starlark": "build workspace buck tiltfile",
-        "toml": "pipfile cargo.lock poetry.lock uv.lock pdm.lock gopkg.lock",
-        "vim": ".vimrc .gvimrc .ideavimrc vimrc",
-        "yaml": ".clang-format .clang-tidy .clangd .gemrc pubspec.lock yarn.lock podfile.lock",
-    }
-)
-
-# The program a first line ``#!`` names, without its version number.
-LANGUAGE_BY_INTERPRETER = _inverted(
-    {
-        "bash": "sh bash zsh dash ash ksh mksh bats busybox",
-        "clojure": "bb clojure",
-        "elixir": "elixir",
-        "erlang": "escript",
-        "groovy": "groovy",
-        "javascript": "node nodejs bun",
-        "julia": "julia",
-        "just": "just",
-        "kotlin": "kotlin kotlinc",
-        "lua": "lua luajit",
-        "make": "make gmake",
-        "ocaml": "ocaml",
-        "perl": "perl",
-        "php": "php",
-        "powershell": "pwsh",
-        "python": "python pypy uv",
-        "r": "rscript",
-        "racket": "racket",
-        "ruby": "ruby jruby",
-        "scala": "scala scala-cli",
-        "scheme": "guile",
-        "swift": "swift",
-        "typescript": "deno ts-node tsx",
-    }
-)
-
-# Endings that say how a file is made; what it is made into says the rest of the name.
+# Extensions of templates; the rest of the name is that of the file made from them.
 TEMPLATE_EXTENSIONS = frozenset("in tmpl template dist example sample default".split())
 
-# Code all the same, though without a grammar its language is called text.
+# Code, though without a grammar its language is called text.
 CODE_EXTENSIONS_WITHOUT_GRAMMAR = frozenset(
     (
         "ada adb ads agda ahk apex applescript asm asp aspx ascx au3 awk bas bicep bison capnp cbl"
@@ -166,7 +115,7 @@ CODE_EXTENSIONS_WITHOUT_GRAMMAR = frozenset(
     ).split()
 )
 
-# Never text, or (svg, map) never written to be read.
+# Never text, or (svg) never written to be read.
 BINARY_EXTENSIONS = frozenset(
     (
         # images and drawings
@@ -187,7 +136,7 @@ BINARY_EXTENSIONS = frozenset(
         " db sqlite sqlite3 db3 mdb accdb rdb ldb mdf frm ibd parquet feather arrow npy npz pkl"
         " pickle h5 hdf5 onnx pt pth ckpt safetensors gguf tflite joblib mat rds rdata avro orc"
         " idx pack mmdb"
-        # keys and the droppings of tools
+        # keys and temporary files
         " jks p12 pfx keystore gpg der swp swo tsbuildinfo"
     ).split()
 )

@@ -1,8 +1,7 @@
-"""Opens a file at exactly the place that a path names.
+"""Opens files without following any link.
 
 A path is checked before the file is opened, and any directory on the way may be replaced by a link
-in between. So no link is followed at all: not in the last part of the path, as ``O_NOFOLLOW``
-ensures, and not in any other.
+in between. ``O_NOFOLLOW`` protects only the last part of a path, so the parts are opened in turn.
 """
 
 from __future__ import annotations
@@ -10,41 +9,57 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from io import BufferedReader
 from pathlib import Path
 
-# Linux needs no right to list the directories on the way.
+# On Linux, opening a directory this way needs no permission to list it.
 _FOLDER = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-# Nor does this block on a pipe.
+# Opening a pipe this way does not block.
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
-def open_regular(location: bytes) -> int | None:
-    """A descriptor of the regular file at an absolute path; None if something else is there.
+def open_regular(location: bytes) -> BufferedReader | None:
+    """The regular file at an absolute path; None if the path leads to anything else.
 
     Raises:
-        OSError: there is nothing, it may not be read, or a link is on the way.
+        OSError: nothing is there, it may not be read, or the path contains a link.
     """
     handle = _open(location)
     if stat.S_ISREG(os.fstat(handle).st_mode):
-        return handle
+        return os.fdopen(handle, "rb")
     os.close(handle)
     return None
 
 
-def is_real_directory(place: Path) -> bool:
-    """Whether a directory is at this path, and no link leads there.
+def read_regular(location: bytes, max_bytes: int) -> bytes | None:
+    """The content of the regular file at an absolute path, at most a byte more than the limit.
 
-    A repository's root was such a path when it was stored. If a link has come into it since, the
-    repository is gone: what is there now is another directory.
+    None if the path leads to anything else.
+
+    Raises:
+        OSError: as ``open_regular``.
     """
-    return place.is_dir() and os.path.realpath(place) == str(place)
+    file = open_regular(location)
+    if file is None:
+        return None
+    with file:
+        return file.read(max_bytes + 1)
+
+
+def is_real_directory(path: Path) -> bool:
+    """Whether the path is that of a directory and contains no link.
+
+    A repository's root was such a path when it was stored. If the path contains a link now, it
+    leads to another directory, and the repository is gone.
+    """
+    return path.is_dir() and os.path.realpath(path) == str(path)
 
 
 def _open(location: bytes) -> int:
     _, *folders, name = location.split(b"/")
     if b".." in folders:
         raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), location)
-    if any_link := getattr(os, "O_NOFOLLOW_ANY", 0):  # macOS does it in one call
+    if any_link := getattr(os, "O_NOFOLLOW_ANY", 0):  # macOS does it in a call
         return os.open(location, _FILE & ~os.O_NOFOLLOW | any_link)
     above = os.open("/", _FOLDER)
     try:

@@ -1,8 +1,8 @@
 """Which directories may be read for a caller?
 
-The user who runs the server may name everything that it can read. Other callers may name what lies
-below the allowed roots. What the program keeps for itself and what the kernel shows as files are
-never read.
+The user who runs the server may name everything that it can read. Others only name directories
+below the allowed roots. The program's own data and the kernel's virtual file systems are never
+read.
 """
 
 from __future__ import annotations
@@ -25,33 +25,34 @@ _HOW_TO_ALLOW = (
 )
 _SPECIAL = re.compile(r"[\\*?\[\]!# ]")
 
-# The allowed roots of this process. None is ever removed, as that would open what was closed.
+# The allowed roots of this process. Roots are never removed: git's records of a work tree below a
+# removed root could then lie anywhere.
 _roots: set[Path] = set()
 
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """What may be read: everything outside of ``closed``, or of it what is below ``roots``.
+    """The directories that may be read: below ``roots``, or anywhere; never below ``closed``.
 
-    All are real paths. ``clones`` lies inside of what is closed, and may be read all the same.
+    All are real paths. ``clones`` lies below a closed directory, but may be read.
     """
 
     roots: tuple[Path, ...] | None = None
     closed: tuple[Path, ...] = KERNEL_FOLDERS
     clones: Path | None = None
 
-    def require(self, named: str, place: Path) -> None:
-        """See that a place may be read; ``named`` is what the caller calls it.
+    def require(self, named: str, path: Path) -> None:
+        """Check that a path may be read, which the caller spelled as ``named``.
 
-        Nothing in the error depends on what is there.
+        The error does not depend on whether the path exists.
 
         Raises:
-            PermissionDenied: it may not.
+            PermissionDenied: it may not be read.
         """
-        if self.roots is not None and not _is_below(place, self.roots):
+        if self.roots is not None and not _is_below(path, self.roots):
             raise _not_allowed(named, self.roots)
-        is_clone = self.clones is not None and _is_below(place, (self.clones,))
-        if _is_below(place, self.closed) and not is_clone:
+        is_clone = self.clones is not None and path.is_relative_to(self.clones)
+        if _is_below(path, self.closed) and not is_clone:
             raise PermissionDenied(
                 f"Repository path is in a folder that is never read: {named}",
                 hint="These are /proc, /sys, /dev and the folders of this program's own data.",
@@ -59,16 +60,18 @@ class Reach:
             )
 
     def patterns_at(self, root: Path) -> Patterns:
-        """What exactly the closed folders below a root are left out by."""
-        inside = [place.relative_to(root) for place in self.closed if root in place.parents]
-        return Patterns(root, tuple(f"/{_literal(str(place))}" for place in inside))
+        """Patterns that match exactly the closed folders below a root."""
+        inside = [folder.relative_to(root) for folder in self.closed if root in folder.parents]
+        # A pattern cannot hold a line break: ? stands for it.
+        names = [_SPECIAL.sub(r"\\\g<0>", str(path)).replace("\n", "?") for path in inside]
+        return Patterns(root, tuple(f"/{name}" for name in names))
 
 
 EVERYTHING = Reach()
 
 
 def confine_git(roots: Iterable[Path]) -> None:
-    """From now on git's records of a work tree below a root count only if they are below one too.
+    """From now on, only use git's records of a work tree below a root if they are below a root too.
 
     This holds in the whole process and for every caller, since freshness checks, searches of
     branches and background runs read a repository for no caller in particular.
@@ -76,9 +79,11 @@ def confine_git(roots: Iterable[Path]) -> None:
     _roots.update(roots)
 
 
-def real_place(path: str | Path) -> Path:
-    """Where a path leads. Only links of the kernel cannot be followed, such as the root of another
-    user's process below /proc: these count as the kernel's folder, whatever is behind them.
+def real_path(path: str | Path) -> Path:
+    """The path with all links resolved.
+
+    Only links of the kernel cannot be followed, such as the root of another user's process below
+    /proc: for these the result is a folder of the kernel.
     """
     try:
         return Path(os.path.realpath(path))
@@ -93,71 +98,47 @@ def is_confined(top: Path) -> bool:
 
 def are_allowed(*records: Path) -> bool:
     """Whether git's records are below allowed roots."""
-    return all(_is_allowed(place) for place in records)
+    return all(_is_below(real_path(path), _roots) for path in records)
 
 
 def has_way_out(records: Iterable[Path]) -> bool:
     """Whether links or alternates in git's records lead out of the allowed roots."""
     records = list(records)
-    starts = [real_place(place) for place in (*records, *_object_folders(records))]
-    if not all(_is_below(place, _roots) for place in starts):
-        return True
-    waiting = [str(place) for place in starts]
-    unused = {os.path.realpath(place) + "/hooks" for place in records}  # git runs none
-    seen: set[str] = set()
+    waiting = [real_path(path) for path in (*records, *_object_folders(records))]
+    hooks = {real_path(path) / "hooks" for path in records}  # git runs none
+    seen: set[Path] = set()
     while waiting:
-        here = waiting.pop()
-        if here in seen:
+        path = waiting.pop()
+        if path in seen:
             continue
-        seen.add(here)
-        links, folders = _inside(here, unused)
-        targets = [real_place(link) for link in links]
-        if not all(_is_below(target, _roots) for target in targets):
+        if not _is_below(path, _roots):
             return True
-        waiting += [*folders, *map(str, targets)]
+        seen.add(path)
+        with suppress(OSError), os.scandir(path) as entries:
+            for entry in entries:
+                inner = Path(entry.path)
+                if inner not in hooks and (entry.is_symlink() or entry.is_dir()):
+                    waiting.append(real_path(inner) if entry.is_symlink() else inner)
     return False
-
-
-def _inside(directory: str, unused: set[str]) -> tuple[list[str], list[str]]:
-    """The links and the directories in a directory, but some; none in anything else."""
-    links, folders = [], []
-    with suppress(OSError), os.scandir(directory) as entries:
-        for entry in entries:
-            if entry.path in unused:
-                continue
-            if entry.is_symlink():
-                links.append(entry.path)
-            elif entry.is_dir():
-                folders.append(entry.path)
-    return links, folders
 
 
 def _object_folders(records: Iterable[Path]) -> list[Path]:
     """Where git looks for objects: in the records, in their alternates, in the alternates' own."""
-    found = [place / "objects" for place in records]
-    for place in found:  # it grows meanwhile
-        found += [other for other in _alternates(place) if other not in found]
-    return found
+    folders = [path / "objects" for path in records]
+    seen = set(folders)
+    for folder in folders:  # the loop also visits the folders that it adds
+        text = read_ignore_file(os.fsencode(folder / "info" / "alternates"), follow=True) or b""
+        for name in text.split(b"\n"):
+            # A name in quotes has escapes, which are not decoded: / is never below an allowed root.
+            path = Path("/") if name.startswith(b'"') else folder / os.fsdecode(name)
+            if name and not name.startswith(b"#") and path not in seen:
+                seen.add(path)
+                folders.append(path)
+    return folders
 
 
-def _alternates(objects: Path) -> list[Path]:
-    text = read_ignore_file(os.fsencode(objects / "info" / "alternates"), follow=True) or b""
-    named = [line for line in text.split(b"\n") if line and not line.startswith(b"#")]
-    # A name in quotes has escapes, and is not worth reading: it counts as one outside.
-    return [Path("/") if line.startswith(b'"') else objects / os.fsdecode(line) for line in named]
-
-
-def _is_allowed(place: Path) -> bool:
-    return _is_below(real_place(place), _roots)
-
-
-def _is_below(place: Path, folders: Iterable[Path]) -> bool:
-    return any(place.is_relative_to(folder) for folder in folders)
-
-
-def _literal(path: str) -> str:
-    """A path as a pattern that matches nothing else, but for names that hold a line break."""
-    return _SPECIAL.sub(r"\\\g<0>", path).replace("\n", "?")
+def _is_below(path: Path, folders: Iterable[Path]) -> bool:
+    return any(path.is_relative_to(folder) for folder in folders)
 
 
 def _not_allowed(named: str, roots: tuple[Path, ...]) -> PermissionDenied:

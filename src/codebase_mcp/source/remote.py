@@ -1,4 +1,4 @@
-"""Which remote repository does a URL name? Pure: parses the URL, no network, no disk.
+"""Which remote repository does a URL name? Parses the URL, without network or disk.
 
 The URL passed to git never contains a password, so neither do git's messages, our errors and the
 folder of the clone. ``clone.py`` fetches it.
@@ -22,14 +22,15 @@ _DEFAULT_PORTS: Final = {"https": 443, "http": 80, "ssh": 22, "file": None}
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:(?://|:)")
 # user@host:path, the syntax of scp; without a user it could be a file name.
 _SCP = re.compile(r"(?P<user>[^/@:\s]+)@(?P<host>\[[^\]]+\]|[^/@:\s]+):(?P<path>.+)", re.DOTALL)
-# Looks like a user name and a password, which no directory name does.
+# Looks like a user name and a password, unlike any directory name.
 _CREDENTIALS = re.compile(r"(?![/.~])[^@]*:.*@", re.DOTALL)
 _CONTROL = re.compile(r"[\x00-\x20\x7f-\x9f\\]")
 _HOST = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?|[0-9A-Fa-f:]+(?:%25\w+)?")
 _USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._+-]*")
-# Names that every file system accepts. Others get a suffix that these cannot have.
+# Names that every file system accepts. Other names get a suffix that these cannot have.
 _PLAIN = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9._-]{0,98}[A-Za-z0-9_-])?")
 _UNSAFE = re.compile(r"[^A-Za-z0-9_-]+")
+_INVALID_USER = "The user name in the URL is invalid for ssh"
 _MAX_SLUG_CHARS = 60
 _MAX_NAME_CHARS = 200
 
@@ -59,7 +60,7 @@ def is_remote(text: str) -> bool:
 
 
 def masked(text: str) -> str:
-    """A URL, even an invalid one, without anything that may be a password."""
+    """A URL, valid or not, without anything that may be a password."""
     text = re.sub(r"(?<=://).*@|\A[^@]*:.*@", "…@", text, flags=re.DOTALL)
     return re.sub(r"[?#].*", "?…", text, flags=re.DOTALL)[:200]
 
@@ -84,13 +85,13 @@ def parse_remote(text: str) -> Remote:
 
 def _scp_remote(text: str, scp: re.Match[str]) -> Remote:
     user, host, path = scp["user"], scp["host"].strip("[]"), scp["path"]
-    _check_host(text, host)
-    _check_user(text, user)
+    _check(_HOST, host, text, "The host in the URL is invalid")
+    _check(_USER, user, text, _INVALID_USER)
     if path.startswith("-"):
         raise _refused(text, "The path of a URL must not begin with -")
     # A relative path starts at the user's home.
-    place = path if path.startswith("/") else "/~/" + path
-    return _remote(text, "ssh", host.lower(), None, place, url=text, user=user)
+    path = path if path.startswith("/") else "/~/" + path
+    return _remote(text, "ssh", host.lower(), None, path, url=text, user=user)
 
 
 def _url_remote(text: str) -> Remote:
@@ -109,7 +110,7 @@ def _url_remote(text: str) -> Remote:
         if host not in ("", "localhost") or "@" in parts.netloc:
             raise _refused(text, "A file:// URL names no host: file:///path/to/repository")
         return _remote(text, scheme, "localhost", None, parts.path, url=f"file://{parts.path}")
-    _check_host(text, host)
+    _check(_HOST, host, text, "The host in the URL is invalid")
     if "@" in parts.path:  # the path may contain a part of a password
         raise _refused(text, "In a URL write @ as %40, and / in a password as %2F")
     user, password = _credentials(text, parts)
@@ -117,7 +118,7 @@ def _url_remote(text: str) -> Remote:
         if password is not None:
             raise _refused(text, "ssh does not accept a password in a URL; use a key")
         if user is not None:
-            _check_user(text, user)
+            _check(_USER, user, text, _INVALID_USER)
         return _remote(text, scheme, host, port, parts.path, url=text, user=user)
     bare = urlunsplit((scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
     return _remote(text, scheme, host, port, parts.path, url=bare, user=user, password=password)
@@ -162,7 +163,7 @@ def _remote(
 def _folder(
     scheme: str, host: str, port: int | None, segments: list[str], identity: str
 ) -> PurePosixPath:
-    """Always three levels, so that no clone is inside another."""
+    """Always three levels, so that a clone is never inside another clone."""
     is_plain = len(segments) == 2 and all(_PLAIN.fullmatch(part) for part in (host, *segments))
     if scheme == "https" and port is None and is_plain:
         return PurePosixPath(host, *segments)
@@ -184,14 +185,9 @@ def _credentials(text: str, parts: SplitResult) -> tuple[str | None, str | None]
     return user, password
 
 
-def _check_host(text: str, host: str) -> None:
-    if not _HOST.fullmatch(host):
-        raise _refused(text, "The host in the URL is invalid")
-
-
-def _check_user(text: str, user: str) -> None:
-    if not _USER.fullmatch(user):
-        raise _refused(text, "The user name in the URL is invalid for ssh")
+def _check(pattern: re.Pattern[str], part: str, text: str, message: str) -> None:
+    if not pattern.fullmatch(part):
+        raise _refused(text, message)
 
 
 def _refused(text: str, message: str) -> InvalidInput:

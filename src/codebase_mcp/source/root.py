@@ -6,7 +6,7 @@ from pathlib import Path
 
 from codebase_mcp.errors import InvalidInput, PermissionDenied
 from codebase_mcp.source.git_directory import git_directory_around, is_bare_repository
-from codebase_mcp.source.reach import EVERYTHING, Reach, real_place
+from codebase_mcp.source.reach import EVERYTHING, Reach, real_path
 from codebase_mcp.source.remote import is_remote, masked
 from codebase_mcp.values import require_storable
 
@@ -14,10 +14,10 @@ MAX_PATH_CHARS = 4_096
 
 
 def check_path(repo_path: str) -> Path:
-    """An absolute path; whether anything is there, and may be read, is not looked at.
+    """An absolute path, which may not exist, or not be readable.
 
     Raises:
-        InvalidInput: empty, too long, a URL, relative, or no Unicode.
+        InvalidInput: empty, too long, a URL, relative, or not valid Unicode.
     """
     if not repo_path.strip():
         raise _bad_path(repo_path, "Repository path cannot be empty", "an absolute path")
@@ -43,18 +43,18 @@ def check_path(repo_path: str) -> Path:
 def resolve_root(repo_path: str, reach: Reach = EVERYTHING) -> Path:
     """The real directory that a path names, if it is within reach.
 
-    A caller learns nothing about places out of reach, not even whether they exist.
+    A caller learns nothing about paths out of reach, not even whether they exist.
 
     Raises:
         InvalidInput: as `check_path`, or missing, no directory, or inside of git's own records.
-        PermissionDenied: it is out of reach, or we may not read it.
+        PermissionDenied: it is out of reach, or not readable.
     """
     path = check_path(repo_path)
-    reach.require(repo_path, real_place(path))
+    reach.require(repo_path, real_path(path))
     try:
         root = path.resolve(strict=True)
         reach.require(repo_path, root)  # again, as links may have changed
-        require_storable("repo_path", str(root))  # where links lead to
+        require_storable("repo_path", str(root))  # links may lead to another name
         if not root.is_dir():
             message = f"Repository path must be a directory: {repo_path}"
             raise _bad_path(repo_path, message, "a directory", hint=f"Try {path.parent}")
@@ -78,12 +78,13 @@ def resolve_root(repo_path: str, reach: Reach = EVERYTHING) -> Path:
 
 
 def _of_git(value: str, records: Path) -> InvalidInput:
-    """The error for a directory inside of what git keeps."""
-    own = next((place for place in (records, *records.parents) if place.name == ".git"), None)
-    if own is not None:
+    """The error for a directory inside of git's records."""
+    folders = (records, *records.parents)
+    git_dir = next((folder for folder in folders if folder.name == ".git"), None)
+    if git_dir is not None:
         message = f"Repository path lies inside a .git directory: {value}"
-        return _bad_path(value, message, "a work tree", hint=f"Try {own.parent}")
-    bare = next((p for p in (records, *records.parents) if is_bare_repository(p)), None)
+        return _bad_path(value, message, "a work tree", hint=f"Try {git_dir.parent}")
+    bare = next(filter(is_bare_repository, folders), None)
     message = f"Repository path is a part of a bare git repository: {value}"
     return _bad_path(value, message, "a repository", hint=f"Try {bare}" if bare else None)
 

@@ -11,7 +11,7 @@ MAX_FILE_BYTES = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Patterns:
-    """Lines in gitignore syntax, relative to a directory: the root of a tree or one above it."""
+    """Lines in gitignore syntax, relative to a directory: the root of a tree or a parent of it."""
 
     directory: Path
     lines: tuple[str, ...]
@@ -19,12 +19,12 @@ class Patterns:
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Which files are listed: up to a size, not excluded by a pattern; submodules if wanted.
+    """Which files are listed.
 
-    Each of ``patterns`` excludes what it matches, independent of the others and of ignore files.
-    ``shown_secrets`` are the files whose secrets are wanted, which are listed although they are
-    secrets; nothing in them is masked. ``chosen_by`` identifies the operator's part of these
-    settings, without the repository's own.
+    Each of ``patterns`` excludes the files that it matches, independently of ignore files.
+    ``shown_secrets`` match files that are listed although they are secrets; nothing in them is
+    masked. ``chosen_by`` identifies the operator's part of these settings, without the repository's
+    own.
     """
 
     max_file_bytes: int = MAX_FILE_BYTES
@@ -34,7 +34,7 @@ class Selection:
     shown_secrets: Patterns | None = None
 
     def ignoring(self, root: Path, lines: Sequence[str]) -> Selection:
-        """The same without what some patterns match, relative to the root of the tree."""
+        """The selection without files that the patterns match, relative to the root of the tree."""
         if not lines:
             return self
         return replace(self, patterns=(*self.patterns, Patterns(root, tuple(lines))))
@@ -44,7 +44,7 @@ _SECRETS_OF = " with secrets of "
 
 
 def joined_choice(choice: str, shown_secrets: Sequence[str]) -> str:
-    """A choice of settings as text, and the patterns of the files whose secrets are wanted."""
+    """A choice of settings as text, with the patterns of the files whose secrets are shown."""
     return choice + (_SECRETS_OF + repr(list(shown_secrets)) if shown_secrets else "")
 
 

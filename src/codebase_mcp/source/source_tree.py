@@ -9,7 +9,6 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Protocol
 
 from codebase_mcp.errors import IndexingFailed
 from codebase_mcp.model import Listing, SourceFile
@@ -17,29 +16,14 @@ from codebase_mcp.source.commit_listing import list_files_at
 from codebase_mcp.source.git import commit_at_head
 from codebase_mcp.source.git_directory import GitRepository, git_repository_at
 from codebase_mcp.source.git_objects import SUBMODULE, SYMLINK, find_entries, read_blobs
+from codebase_mcp.source.listing_builder import PathFilter
 from codebase_mcp.source.open_file import is_real_directory
-from codebase_mcp.source.path_filter import PathFilter
 from codebase_mcp.source.read import Content, read_files, read_objects
 from codebase_mcp.source.selection import EVERYTHING, Selection
 from codebase_mcp.source.walk import list_files
 
 # How many files are read at once where only some may be needed.
 _AT_ONCE = 50
-
-
-class SourceTree(Protocol):
-    """The files of a repository; ``is_commit`` says that they only change all at once."""
-
-    @property
-    def is_commit(self) -> bool: ...
-
-    def list_files(self, paths: Iterable[str] | None = None) -> Listing:
-        """The files, sorted by path: all, or some files and directories."""
-        ...
-
-    def read_files(self, files: Sequence[SourceFile]) -> list[Content]:
-        """The content of listed files, in the same order."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +35,11 @@ class DiskTree:
     is_commit: bool = False
 
     def list_files(self, paths: Iterable[str] | None = None) -> Listing:
+        """The files, sorted by path: all, or some files and directories."""
         return list_files(self.root, self.selection, paths)
 
     def read_files(self, files: Sequence[SourceFile]) -> list[Content]:
+        """The content of listed files, in the same order."""
         return read_files(files, max_file_bytes=self.selection.max_file_bytes)
 
 
@@ -61,9 +47,8 @@ class DiskTree:
 class CommitTree:
     """The files of a commit.
 
-    The location of a file is the hash of its object. Its times are none: ``ctime_ns`` is a number
-    below zero that follows from that hash, so that plans find out which files are the same as they
-    do for files on disk.
+    The location of a file is the hash of its object. Its ``ctime_ns`` is a negative number made of
+    that hash, so that a plan compares files as it compares those on disk.
     """
 
     repository: GitRepository
@@ -72,23 +57,26 @@ class CommitTree:
     is_commit: bool = True
 
     def list_files(self, paths: Iterable[str] | None = None) -> Listing:
-        found = list_files_at(self.repository, self.commit, self.selection)
-        wanted = PathFilter(None if paths is None else map(os.fsencode, paths))
+        commit = list_files_at(self.repository, self.commit, self.selection)
+        selected = PathFilter(None if paths is None else map(os.fsencode, paths))
         files = [
             replace(file, location=object_id, ctime_ns=-int(object_id[:15], 16))
-            for file in found.listing.files
-            if wanted.covers(file.path.encode()) and (object_id := found.object_ids[file.path])
+            for file in commit.listing.files
+            if selected.covers(file.path.encode()) and (object_id := commit.object_ids[file.path])
         ]
-        failures = [f for f in found.listing.failures if wanted.covers(f.path.encode())]
-        return replace(found.listing, files=tuple(files), failures=tuple(failures))
+        failures = [f for f in commit.listing.failures if selected.covers(f.path.encode())]
+        return replace(commit.listing, files=tuple(files), failures=tuple(failures))
 
     def read_files(self, files: Sequence[SourceFile]) -> list[Content]:
-        wanted = [(file, file.location) for file in files]
-        return read_objects(self.repository, wanted, max_file_bytes=self.selection.max_file_bytes)
+        objects = [(file, file.location) for file in files]
+        return read_objects(self.repository, objects, max_file_bytes=self.selection.max_file_bytes)
+
+
+SourceTree = DiskTree | CommitTree
 
 
 def source_tree_at(root: Path, selection: Selection = EVERYTHING) -> SourceTree:
-    """The files of the repository at ``root``: of a bare one those of the commit at HEAD.
+    """The files of the repository at ``root``; if it is bare, those of the commit at HEAD.
 
     Raises:
         IndexingFailed: the root is gone, HEAD of a bare repository leads to no commit, or git
@@ -106,7 +94,7 @@ def source_tree_at(root: Path, selection: Selection = EVERYTHING) -> SourceTree:
 
 
 def read_at_head(repository: GitRepository, path: str, most_bytes: int) -> bytes | None:
-    """The content of a file in HEAD's commit; None if there is no such file, or if it is too large.
+    """The content of a file in HEAD's commit; None if it does not exist, or is too large.
 
     Raises:
         IndexingFailed: git failed.

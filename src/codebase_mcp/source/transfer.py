@@ -1,6 +1,6 @@
 """Runs git for our clones: over the network, with progress, and stoppable.
 
-Also explains git's failures to users. ``clone.py`` decides what is fetched.
+Also explains git's failures to users. ``clone.py`` says what to fetch.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import signal
 import tempfile
 import threading
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import IO
@@ -33,7 +33,7 @@ _PROTOCOLS = {
     "ssh": ("ssh", "https"),
     "file": ("file",),
 }
-_PROGRESS = re.compile(rb"^(?:remote: )?([A-Z][\w ]+):\s+(?:\d+% \((\d+)/(\d+)\)|(\d+))")
+_PROGRESS = re.compile(rb"^(?:remote: )?([A-Z][\w ]+):\s+(?:\d+% \((\d+)/(\d+)\)|\d+)")
 _MESSAGE = re.compile(rb"^(?:fatal|error|remote|ERROR|ssh|git)\b")
 _GRACE_S = 5.0
 
@@ -47,10 +47,10 @@ class Stopped(Exception):
 
 
 class Transfer:
-    """Runs git for the clone of one repository, a command at a time.
+    """Runs git for the clone of a repository, a command at a time.
 
     ``on_progress`` is called with git's progress. ``stop`` may be called from any thread: it ends
-    the running command, and no other can start after it.
+    the running command, and prevents further ones.
     """
 
     def __init__(self, remote: Remote, on_progress: Callable[[str], None] = lambda _: None) -> None:
@@ -64,7 +64,11 @@ class Transfer:
         """Stop the running command, and prevent further ones."""
         with self._lock:
             self._stopped.set()
-            self._signal(signal.SIGTERM)
+            if self._process_group is not None:
+                self._signal(self._process_group, signal.SIGTERM)
+                last = threading.Timer(_GRACE_S, self._kill, (self._process_group,))
+                last.daemon = True
+                last.start()
 
     def wait(self, seconds: float) -> None:
         """Wait, unless stopped.
@@ -75,50 +79,13 @@ class Transfer:
         if self._stopped.wait(seconds):
             raise Stopped
 
-    def run_local(self, directory: Path, *arguments: str) -> str:
-        """The output of a command that does not use the network.
+    def run(self, directory: Path, *arguments: str, over_network: bool = False) -> str:
+        """The output of a git command in the directory of a clone.
 
         Raises:
             GitFailed, Stopped: it did not succeed.
         """
-        return self._run(directory, arguments, directory)
-
-    def init(self, directory: Path) -> None:
-        """Initialise a bare repository in an empty directory.
-
-        Raises:
-            GitFailed, Stopped: it did not succeed.
-        """
-        self._run(directory, ["init", "--bare", "--quiet", "--template="], None)
-
-    def run_remote(self, directory: Path, *arguments: str, is_clone: bool) -> str:
-        """The output of a command that contacts the remote.
-
-        Raises:
-            GitFailed, Stopped: it did not succeed.
-        """
-        git_dir = directory if is_clone else Path(os.devnull)
-        protocols = _PROTOCOLS[self._remote.scheme]
-        configuration, variables = _credentials(self._remote)
-        return self._run(
-            directory,
-            arguments,
-            git_dir,
-            network=protocols,
-            configuration=configuration,
-            variables=variables,
-        )
-
-    def _run(
-        self,
-        directory: Path,
-        arguments: Sequence[str],
-        git_dir: Path | None,
-        *,
-        network: Sequence[str] | None = None,
-        configuration: Sequence[tuple[str, str]] = (),
-        variables: Mapping[str, str] | None = None,
-    ) -> str:
+        configuration, variables = _credentials(self._remote) if over_network else ([], {})
         with tempfile.TemporaryFile() as output:
             with self._lock:
                 if self._stopped.is_set():
@@ -126,9 +93,8 @@ class Transfer:
                 process = start_for_clone(
                     directory,
                     arguments,
-                    git_dir=git_dir,
-                    output=output,
-                    network=network,
+                    output,
+                    network=_PROTOCOLS[self._remote.scheme] if over_network else None,
                     configuration=configuration,
                     variables=variables,
                 )
@@ -137,14 +103,14 @@ class Transfer:
                 self._process_group = process.pid
             assert process.stderr is not None
             with process, process.stderr as stream:
-                complaint = self._listen(stream)
+                message = self._listen(stream)
                 status = process.wait()
                 with self._lock:
                     self._process_group = None
             if self._stopped.is_set():
                 raise Stopped
             if status != 0:
-                raise GitFailed(complaint or f"git {arguments[0]} ended with status {status}")
+                raise GitFailed(message or f"git {arguments[0]} ended with status {status}")
             output.seek(0)
             return output.read().decode("utf-8", "backslashreplace")
 
@@ -155,31 +121,23 @@ class Transfer:
         while part := os.read(stream.fileno(), 65_536):
             *lines, rest = re.split(rb"[\r\n]", (rest + part)[-65_536:])
             for line in lines:
-                if shown := _PROGRESS.match(line):
-                    self._on_progress(_step(shown))
+                if progress := _PROGRESS.match(line):
+                    name, done, total = (group.decode() for group in progress.groups(b""))
+                    self._on_progress(f"{name} {done}/{total}" if done else name)
                 elif line:
                     kept.append(line)
         lines = [line for line in (*kept, rest) if _MESSAGE.match(line)] or [*kept, rest]
         return b"\n".join(lines).decode("utf-8", "backslashreplace").strip()
 
-    def _signal(self, number: int) -> None:
-        if self._process_group is not None:
-            with suppress(ProcessLookupError):
-                os.killpg(self._process_group, number)
-        if number == signal.SIGTERM and self._process_group is not None:
-            last = threading.Timer(_GRACE_S, self._kill, (self._process_group,))
-            last.daemon = True
-            last.start()
-
     def _kill(self, process_group: int) -> None:
         with self._lock:
             if self._process_group == process_group:
-                self._signal(signal.SIGKILL)
+                self._signal(process_group, signal.SIGKILL)
 
-
-def _step(shown: re.Match[bytes]) -> str:
-    name = shown[1].decode("ascii", "replace")
-    return f"{name} {shown[2].decode()}/{shown[3].decode()}" if shown[2] else name
+    @staticmethod
+    def _signal(process_group: int, number: int) -> None:
+        with suppress(ProcessLookupError):
+            os.killpg(process_group, number)
 
 
 def _credentials(remote: Remote) -> tuple[list[tuple[str, str]], dict[str, str]]:
@@ -192,35 +150,30 @@ def _credentials(remote: Remote) -> tuple[list[tuple[str, str]], dict[str, str]]
         "CODEBASE_GIT_USERNAME": remote.username,
         "CODEBASE_GIT_PASSWORD": remote.password or "",
     }
-    # With only a user name, the user's own helpers may have the password; a token needs none.
-    first = (
-        (f"{key}.helper", "")
-        if remote.password is not None
-        else (
-            f"{key}.username",
-            remote.username,
-        )
-    )
+    if remote.password is None:  # the user's own helpers may have it; a token needs none
+        first = (f"{key}.username", remote.username)
+    else:
+        first = (f"{key}.helper", "")  # no helper but ours
     return [first, (f"{key}.helper", _HELPER)], variables
 
 
 def explained(error: GitFailed, remote: Remote) -> CodebaseError:
     """The error that explains a failed command to the user."""
-    complaint = str(error)
-    if not complaint:
+    message = str(error)
+    if not message:
         return IndexingFailed(
             "git is needed to fetch a repository, and is not installed",
             hint="Install git, or index a directory.",
             details=_details(remote),
         )
-    for error_class, pattern, message, hint in _MEANINGS:
-        if re.search(pattern, complaint, re.IGNORECASE):
-            text = message.format(url=remote.url, host=remote.host)
+    for error_class, pattern, explanation, hint in _MEANINGS:
+        if re.search(pattern, message, re.IGNORECASE):
+            text = explanation.format(url=remote.url, host=remote.host)
             if error_class is InvalidInput:
                 return InvalidInput.of("path", remote.url, text, rule=_RULE, hint=hint)
             return error_class(text, hint=hint, details=_details(remote))
     return IndexingFailed(
-        f"git could not fetch {remote.url}: {complaint.splitlines()[-1]}",
+        f"git could not fetch {remote.url}: {message.splitlines()[-1]}",
         hint="Check that `git ls-remote` works with this URL. To start again, run codebase-mcp"
         " remove URL.",
         details=_details(remote),
@@ -232,7 +185,7 @@ def _details(remote: Remote) -> dict[str, str]:
 
 
 _RULE = "the URL of a git repository that can be read"
-# The order matters: the message for one cause may contain words of another.
+# The order matters: the message for a cause may contain words of a later entry.
 _MEANINGS: tuple[tuple[type[CodebaseError], str, str, str], ...] = (
     (
         IndexingFailed,

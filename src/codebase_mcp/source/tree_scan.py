@@ -1,7 +1,7 @@
 """What has changed in a tree since the last scan?
 
-Compares names, sizes and times. It opens no files but ignore files, and runs git once, to find the
-user's own ignore file. What a change means for the index is decided elsewhere.
+Compares names, sizes and times. Only ignore files are opened; git runs once, to find the user's own
+ignore file.
 """
 
 from __future__ import annotations
@@ -15,21 +15,25 @@ from pathlib import Path
 
 from codebase_mcp.model import RACY_NS
 from codebase_mcp.source.classify import classify
-from codebase_mcp.source.directory_states import VERSION_CONTROL
-from codebase_mcp.source.git import commit_at_head, external_rule_files, standard_excludes
+from codebase_mcp.source.git import commit_at_head, external_rule_files
 from codebase_mcp.source.git_directory import (
     GitRepository,
     git_repository_at,
     is_git_directory,
     work_tree_of,
 )
-from codebase_mcp.source.ignore import IgnoreFiles, parse_rules
-from codebase_mcp.source.listing_builder import ListingBuilder, path_prefix
+from codebase_mcp.source.ignore import IgnoreFiles
+from codebase_mcp.source.listing_builder import (
+    VERSION_CONTROL,
+    ListingBuilder,
+    path_prefix,
+    with_slash,
+)
 from codebase_mcp.source.open_file import is_real_directory
 from codebase_mcp.source.selection import EVERYTHING, Selection
-from codebase_mcp.source.walk import INSTALLED, is_repository
+from codebase_mcp.source.walk import INSTALLED, GitRules, is_repository
 
-# These files affect other files, so they are scanned even if they are ignored.
+# These files affect the listing, so they are scanned even if they are ignored.
 _RULES = frozenset(
     (b".gitignore", b".mcpignore", b".gitattributes", b".gitmodules", b".mcp-context.toml")
 )
@@ -40,11 +44,11 @@ Times = tuple[int, int, int]
 
 @dataclass(slots=True)
 class TreeChanges:
-    """What is new, changed or gone, as paths relative to the root; a directory is all below it.
+    """New, changed or deleted paths, relative to the root; a directory stands for all its files.
 
-    ``count`` is about how many files that are. ``needs_full_run`` says that only a listing of the
-    whole tree tells what follows, ``has_new_rules`` that the glance itself has to be begun again,
-    and ``new_directories`` which ones have to be watched too.
+    ``count`` is the approximate number of files. With ``needs_full_run`` the whole tree must be
+    listed, with ``has_new_rules`` a new scan must be started, too. ``new_directories`` must be
+    watched from now on.
     """
 
     changed: set[str] = field(default_factory=set)
@@ -60,19 +64,10 @@ class TreeChanges:
 
 
 @dataclass(slots=True)
-class _Tree:
-    """The ignore rules of a repository or plain directory; ``lead`` is the length of its prefix."""
-
-    lead: int
-    prefix: bytes
-    rules: IgnoreFiles
-
-
-@dataclass(slots=True)
 class _Directory:
     """A directory at the last scan; ``mtime_ns`` is 0 if it cannot be relied on."""
 
-    tree: _Tree
+    rules: GitRules
     mtime_ns: int = 0
     files: dict[bytes, Times] = field(default_factory=dict)
     folders: set[bytes] = field(default_factory=set)
@@ -87,7 +82,7 @@ class TreeScan:
     def __init__(self, root: Path, selection: Selection = EVERYTHING) -> None:
         self._root = root
         self._is_first = True
-        self._kept: set[bytes] = set()
+        self._tracked: set[bytes] = set()
         self._outside: dict[Path, Times | None] = {}
         outer = work_tree_of(root) or root
         own_rules = IgnoreFiles(os.fsencode(outer), b".mcpignore")
@@ -97,7 +92,7 @@ class TreeScan:
                 for name in _RULES:
                     self._note(directory / os.fsdecode(name))
             self._note(directory / ".mcp-context.toml")
-        self._directories = {b"": _Directory(self._tree_at(b""))}
+        self._directories = {b"": _Directory(self._rules_at(b""))}
 
     @property
     def directories(self) -> list[str]:
@@ -109,41 +104,36 @@ class TreeScan:
         return os.fsdecode(self._builder.location(path)).rstrip("/") or "/"
 
     def directories_below(self, paths: Iterable[bytes]) -> list[bytes]:
-        """Those of the paths that are directories, and all directories below them."""
-        found = [path for path in paths if path in self._directories]
-        for path in found:  # it grows meanwhile
-            found += self._directories[path].folders
-        return found
+        """The directories among the paths, and all directories below them."""
+        folders = [path for path in paths if path in self._directories]
+        for path in folders:  # the loop also visits the folders that it adds
+            folders += self._directories[path].folders
+        return folders
 
     def path_of(self, location: str) -> bytes | None:
         """A location as a path in the tree; None outside it."""
-        inner = os.fsencode(location)
+        path = os.fsencode(location)
         start = self._builder.location(b"")
-        if inner == start.rstrip(b"/"):
+        if path == start.rstrip(b"/"):
             return b""
-        return inner.removeprefix(start) if inner.startswith(start) else None
+        return path.removeprefix(start) if path.startswith(start) else None
 
     def track(self, paths: Iterable[str]) -> list[bytes]:
         """Also scan these files, which git tracks although they are ignored.
 
         Returns the directories that are only scanned because of them.
         """
-        known = set(self._directories)
-        for path in paths:
-            raw = os.fsencode(path)
-            parent, _, name = raw.rpartition(b"/")
-            folder = self._directories.get(parent)
-            if folder is not None and name in folder.files:
-                continue
-            times = _times_of(self._builder.location(raw))
-            if times is None:
-                continue
-            self._kept.add(raw)
-            self._add_directory(parent).files[name] = times
-        return [path for path in self._directories if path not in known]
+        before = set(self._directories)
+        for path in map(os.fsencode, paths):
+            times = None if self.has_file(path) else _times_of(self._builder.location(path))
+            if times is not None:
+                self._tracked.add(path)
+                parent, _, name = path.rpartition(b"/")
+                self._add_directory(parent).files[name] = times
+        return [path for path in self._directories if path not in before]
 
     def changes(self, within: Iterable[bytes] | None = None) -> TreeChanges:
-        """What has changed since the last scan: everywhere, or in some directories.
+        """The changes since the last scan: everywhere, or in some directories.
 
         The first scan reports no changes.
 
@@ -153,17 +143,13 @@ class TreeScan:
         changes = TreeChanges()
         if not is_real_directory(self._root):
             raise FileNotFoundError(str(self._root))
-        waiting = (
-            [b""] if within is None else [path for path in within if path in self._directories]
-        )
-        follow = within is None
+        waiting = [b""] if within is None else list(within)
         while waiting:
             path = waiting.pop()
             folder = self._directories.get(path)
-            if folder is None:  # gone with one above it
-                continue
-            new = self._visit(path, folder, changes)
-            waiting += folder.folders if follow else new
+            if folder is not None:  # it may have been removed with a directory above it
+                new = self._visit(path, folder, changes)
+                waiting += folder.folders if within is None else new
         self._check_outside(changes)
         if self._is_first:
             self._is_first = False
@@ -177,7 +163,7 @@ class TreeScan:
         return folder is not None and name in folder.files
 
     def _visit(self, path: bytes, folder: _Directory, changes: TreeChanges) -> list[bytes]:
-        """Compare one directory with the last scan; returns the new directories in it."""
+        """Compare a directory with the last scan; returns the new directories in it."""
         looked_at = time.time_ns()
         try:
             location = self._builder.location(path) or b"/"
@@ -187,12 +173,9 @@ class TreeScan:
                 self._drop(path, changes)
             return []
         if folder.mtime_ns and folder.mtime_ns == mtime_ns:
-            files: dict[bytes, Times] = {}
-            start = self._builder.location(path + b"/" if path else b"")
-            for name in folder.files:
-                times = _times_of(start + name)
-                if times is not None:
-                    files[name] = times
+            start = self._builder.location(with_slash(path))
+            times = ((name, _times_of(start + name)) for name in folder.files)
+            files = {name: at for name, at in times if at is not None}
             new: list[bytes] = []
         else:
             files, folders = self._entries(path, folder)
@@ -201,8 +184,8 @@ class TreeScan:
                 self._drop(inner, changes)
             for inner in new:
                 is_tree = is_repository(self._builder.location(inner))
-                tree = self._tree_at(inner) if is_tree else folder.tree
-                self._directories[inner] = _Directory(tree)
+                rules = self._rules_at(inner) if is_tree else folder.rules
+                self._directories[inner] = _Directory(rules)
                 changes.new_directories.append(inner)
             folder.folders = folders
             folder.mtime_ns = mtime_ns if mtime_ns < looked_at - RACY_NS else 0
@@ -215,11 +198,10 @@ class TreeScan:
     ) -> None:
         if before == now:
             return
-        lead = path + b"/" if path else b""
         for name in before.keys() | now.keys():
             if before.get(name) != now.get(name):
                 changes.count += 1
-                changes.changed.add(os.fsdecode(lead + name))
+                changes.changed.add(os.fsdecode(with_slash(path) + name))
                 changes.needs_full_run |= name in _RULES
                 changes.has_new_rules |= name in _RULES
 
@@ -227,55 +209,47 @@ class TreeScan:
         """The relevant files and directories in a directory."""
         files: dict[bytes, Times] = {}
         folders: set[bytes] = set()
-        lead = path + b"/" if path else b""
         try:
-            with os.scandir(self._builder.location(path)) as found:
-                entries = list(found)
+            with os.scandir(self._builder.location(path)) as iterator:
+                entries = list(iterator)
         except OSError:
             return files, folders
         for entry in entries:
-            inner = lead + entry.name
+            inner = with_slash(path) + entry.name
             try:
                 if entry.is_dir(follow_symlinks=False):
                     if inner in folder.folders or self._is_open(inner, entry.name, folder):
                         folders.add(inner)
                 elif entry.is_file(follow_symlinks=False) and (
-                    entry.name in folder.files or self._is_wanted(inner, entry.name, folder)
+                    entry.name in folder.files or self._is_relevant(inner, entry.name, folder)
                 ):
                     files[entry.name] = _times(entry.stat(follow_symlinks=False))
-            except OSError:  # it has just gone
+            except OSError:  # it has just been deleted
                 continue
         return files, folders
 
     def _is_open(self, path: bytes, name: bytes, folder: _Directory) -> bool:
         if name in VERSION_CONTROL:
             return False
-        if path in self._directories:  # on the way to what is kept
+        if path in self._directories:  # a tracked file is below it
             return True
-        if name in INSTALLED or self._ignores(path, folder, is_dir=True):
+        if name in INSTALLED or folder.rules.ignores(path, is_dir=True):
             return False
         location = self._builder.location(path)
         return is_repository(location) or not is_git_directory(location)
 
-    def _is_wanted(self, path: bytes, name: bytes, folder: _Directory) -> bool:
-        if name in _RULES or path in self._kept:
+    def _is_relevant(self, path: bytes, name: bytes, folder: _Directory) -> bool:
+        if name in _RULES or path in self._tracked:
             return True
         if classify(os.fsdecode(path)).is_binary or self._builder.is_secret(path):
             return False
-        return not self._ignores(path, folder, is_dir=False)
-
-    def _ignores(self, path: bytes, folder: _Directory, *, is_dir: bool) -> bool:
-        tree = folder.tree
-        inner = tree.prefix + path[tree.lead :]
-        return tree.rules.ignores(inner, is_dir=is_dir) or self._builder.ignores(
-            path, is_dir=is_dir
-        )
+        return not folder.rules.ignores(path, is_dir=False)
 
     def _drop(self, path: bytes, changes: TreeChanges) -> None:
         """Remove a directory with everything below it."""
         lead = path + b"/"
-        gone = [known for known in self._directories if known == path or known.startswith(lead)]
-        files = sum(len(self._directories.pop(known).files) for known in gone)
+        gone = [folder for folder in self._directories if (folder + b"/").startswith(lead)]
+        files = sum(len(self._directories.pop(folder).files) for folder in gone)
         if files:
             changes.changed.add(os.fsdecode(path))
             changes.count += files
@@ -285,29 +259,27 @@ class TreeScan:
         folder = self._directories.get(path)
         if folder is None:
             above = self._add_directory(path.rpartition(b"/")[0])
-            folder = self._directories[path] = _Directory(above.tree)
+            folder = self._directories[path] = _Directory(above.rules)
             above.folders.add(path)
         return folder
 
-    def _tree_at(self, path: bytes) -> _Tree:
+    def _rules_at(self, path: bytes) -> GitRules:
         directory = Path(os.fsdecode(self._builder.location(path)))
         top = work_tree_of(directory)
-        outer = top or directory
-        excludes = tuple((0, parse_rules(text)) for text in standard_excludes(directory, top))
-        for place in external_rule_files(directory, top):
-            self._note(place)
-        rules = IgnoreFiles(os.fsencode(outer), b".gitignore", outermost=excludes)
-        return _Tree(len(path) + 1 if path else 0, path_prefix(outer, directory), rules)
+        for file in external_rule_files(directory, top):
+            self._note(file)
+        return GitRules(self._builder, path, directory, top)
 
-    def _note(self, place: Path) -> None:
-        self._outside[place] = _times_of(os.fsencode(place), follow=True)
+    def _note(self, file: Path) -> None:
+        """Remember the times of a file outside of the tree that affects the listing."""
+        self._outside[file] = _times_of(os.fsencode(file), follow=True)
 
     def _check_outside(self, changes: TreeChanges) -> None:
-        for place, before in list(self._outside.items()):
-            self._note(place)
-            if self._outside[place] != before:
+        for file, before in list(self._outside.items()):
+            self._note(file)
+            if self._outside[file] != before:
                 changes.needs_full_run = True
-                changes.has_new_rules |= place.name != "index"
+                changes.has_new_rules |= file.name != "index"
 
 
 class CommitScan:
@@ -318,7 +290,7 @@ class CommitScan:
         self._commit = commit_at_head(repository)
 
     def changes(self) -> TreeChanges:
-        """What has changed since the scan was made.
+        """The changes since the scan was made.
 
         Raises:
             FileNotFoundError: the repository does not exist.
@@ -330,7 +302,7 @@ class CommitScan:
         return TreeChanges(count=1, needs_full_run=True, has_new_rules=True)
 
     def track(self, paths: Iterable[str]) -> None:
-        """Nothing: a commit has no files that are scanned apart."""
+        """Does nothing, as only HEAD is looked at."""
 
 
 def start_scan(root: Path, selection: Selection) -> TreeScan | CommitScan:

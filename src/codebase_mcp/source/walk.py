@@ -1,46 +1,72 @@
 """Which files does a source tree have?
 
 Inside a work tree git lists them; elsewhere the directory is walked with the same ignore rules.
-``.mcpignore`` applies to both. Only ignore files are opened here: ``classify.py`` classifies files
-by name, ``read.py`` reads them.
+``.mcpignore`` applies to both. Only ignore files are opened.
 """
 
 from __future__ import annotations
 
 import logging
 import os
+import re
 import stat
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
 from codebase_mcp.model import Listing
-from codebase_mcp.source.directory_states import (
-    VERSION_CONTROL,
-    DirectoryState,
-    DirectoryStates,
-    parent_of,
-)
-from codebase_mcp.source.git import standard_excludes
+from codebase_mcp.source.git import LIST_FILES, listed_entries, run_git, standard_excludes
 from codebase_mcp.source.git_directory import (
+    GitRepository,
     git_directory_around,
     is_git_directory,
     work_tree_of,
 )
-from codebase_mcp.source.git_files import GitFiles, list_with_git
 from codebase_mcp.source.ignore import Chain, IgnoreFiles, parse_rules, read_ignore_file
-from codebase_mcp.source.listing_builder import ListingBuilder, escape_path, path_prefix
-from codebase_mcp.source.path_filter import PathFilter, parents
+from codebase_mcp.source.listing_builder import (
+    VERSION_CONTROL,
+    DirectoryState,
+    DirectoryStates,
+    ListingBuilder,
+    PathFilter,
+    escape_path,
+    parent_of,
+    parents,
+    path_prefix,
+    with_slash,
+)
 from codebase_mcp.source.selection import EVERYTHING, Selection
 
 log = logging.getLogger(__name__)
 
 # Directories of package managers and interpreters. Committed files in them are listed (as
-# vendored); others are not this project's source, even without an ignore file.
+# vendored); untracked files in them are not this project's source, even without an ignore file.
 INSTALLED = frozenset(
     b"node_modules bower_components jspm_modules site-packages dist-packages __pypackages__"
     b" __pycache__ .tox .nox".split()
 )
+_UNREADABLE = re.compile(rb"^warning: could not open directory '(.*)/': ", re.MULTILINE)
+
+
+@dataclass(slots=True)
+class GitFiles:
+    """The paths git lists below a directory, as bytes relative to it.
+
+    ``untracked`` excludes ignored files. ``nested`` are directories that are separate repositories,
+    ``submodules`` those tracked as such, ``unreadable`` those that git could not open.
+    """
+
+    tracked: list[bytes] = field(default_factory=list)
+    untracked: list[bytes] = field(default_factory=list)
+    nested: list[bytes] = field(default_factory=list)
+    submodules: list[bytes] = field(default_factory=list)
+    unreadable: list[bytes] = field(default_factory=list)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether git lists nothing except submodules."""
+        return not (self.tracked or self.untracked or self.nested)
 
 
 def list_files(
@@ -54,16 +80,14 @@ def list_files(
     if git_directory_around(root):
         return Listing(root, ())
     outer = work_tree_of(root) or root
-    prefix = path_prefix(outer, root)
     too_large: list[bytes] = []
     read_rules = partial(read_ignore_file, too_large=too_large)
-    own_rules = IgnoreFiles(os.fsencode(outer), b".mcpignore", read=read_rules)
     builder = ListingBuilder(
         root,
         selection,
-        own_rules,
-        prefix,
-        PathFilter() if paths is None else PathFilter(map(os.fsencode, paths)),
+        IgnoreFiles(os.fsencode(outer), b".mcpignore", read=read_rules),
+        path_prefix(outer, root),
+        PathFilter(None if paths is None else map(os.fsencode, paths)),
         not_applied=too_large,
         read_rules=read_rules,
     )
@@ -77,32 +101,67 @@ def _list_tree(builder: ListingBuilder, tree: bytes) -> None:
     directory = Path(os.fsdecode(builder.location(tree)))
     top = work_tree_of(directory)
     if top is None or (tree and top != directory):
-        # In the second case git sees a nested repository whose git directory belongs to another.
+        # In the second case the nested repository has the git directory of another repository.
         _walk(builder, tree, directory, top)
         return
-    paths = _wanted(builder, tree)
-    found = list_with_git(directory, top, paths)
-    if found is None:
+    paths = _paths_for_git(builder, tree)
+    files = list_with_git(directory, top, paths)
+    if files is None:
         log.warning("Listing %s without git", directory)
         _walk(builder, tree, directory, top)
-    elif top != directory and found.is_empty and _is_left_out(directory, top, paths):
+    elif top != directory and files.is_empty and _is_left_out(directory, top, paths):
         _walk(builder, tree, directory, None)
     else:
-        _add_listed(builder, tree, found)
+        _add_listed(builder, tree, files)
 
 
-def _wanted(builder: ListingBuilder, tree: bytes) -> list[bytes] | None:
+def list_with_git(
+    directory: Path, top: Path, paths: Sequence[bytes] | None = None
+) -> GitFiles | None:
+    """The files that git lists below a directory of the work tree ``top``; None if git failed.
+
+    With ``paths``, files and directories relative to the directory, only these are listed.
+    """
+    repository = GitRepository(directory, top)
+    git = run_git(directory, repository, *LIST_FILES, *map(os.fsdecode, paths or ()))
+    if git is None:
+        return None
+    if git.returncode != 0:
+        message = git.stderr.decode("utf-8", "backslashreplace").strip()
+        log.warning("git ls-files failed in %s: %s", directory, message)
+        return None
+    lead = path_prefix(top, directory)
+    files = GitFiles(
+        unreadable=[path.removeprefix(lead) for path in _UNREADABLE.findall(git.stderr)]
+    )
+    previous = b""
+    for _, details, path in listed_entries(git.stdout):
+        if path == previous:
+            continue
+        previous = path
+        if details.startswith(b"160000"):
+            files.submodules.append(path)
+        elif details:
+            files.tracked.append(path)
+        elif path.endswith(b"/"):
+            files.nested.append(path[:-1])
+        else:
+            files.untracked.append(path)
+    return files
+
+
+def _paths_for_git(builder: ListingBuilder, tree: bytes) -> list[bytes] | None:
     """The paths to pass to git; for a path inside a nested repository, that repository."""
     paths = builder.path_filter.relative_to(tree)
     if paths is None:
         return None
-    lead = tree + b"/" if tree else b""
-    wanted = set()
+    start = builder.location(with_slash(tree))
+    outermost = set()
     for path in paths:
-        ways = reversed([way for way in parents(path) if way])
-        inside = (way for way in ways if os.path.lexists(builder.location(lead + way) + b"/.git"))
-        wanted.add(next(inside, path))
-    return sorted(wanted)
+        folders = reversed([folder for folder in parents(path) if folder])
+        nested = (folder for folder in folders if os.path.lexists(start + folder + b"/.git"))
+        outermost.add(next(nested, path))
+    return sorted(outermost)
 
 
 def _is_left_out(directory: Path, top: Path, paths: list[bytes] | None) -> bool:
@@ -111,26 +170,26 @@ def _is_left_out(directory: Path, top: Path, paths: list[bytes] | None) -> bool:
     return everything is None or everything.is_empty
 
 
-def _add_listed(builder: ListingBuilder, tree: bytes, found: GitFiles) -> None:
+def _add_listed(builder: ListingBuilder, tree: bytes, listed: GitFiles) -> None:
     """Add the files that git lists, if they are on disk."""
-    lead = tree + b"/" if tree else b""
-    state = DirectoryStates(
+    lead = with_slash(tree)
+    states = DirectoryStates(
         builder,
         is_link=lambda path: os.path.islink(builder.location(path)),  # noqa: PTH114 - no bytes
         is_git_directory=lambda path: is_git_directory(builder.location(path)),
     )
-    for path in found.tracked:
-        _add_path(builder, lead + path, state)
-    for path in found.untracked:
+    for path in listed.tracked:
+        _add_path(builder, lead + path, states)
+    for path in listed.untracked:
         if _is_installed(path):
             builder.count_skipped("installed")
         else:
-            _add_path(builder, lead + path, state)
-    for path in found.nested:
-        _add_nested(builder, lead + path, state.of(lead + path))
-    for path in found.submodules:
-        _add_submodule(builder, lead + path, state.of(lead + path))
-    for path in found.unreadable:
+            _add_path(builder, lead + path, states)
+    for path in listed.nested:
+        _add_nested(builder, lead + path, states.of(lead + path))
+    for path in listed.submodules:
+        _add_submodule(builder, lead + path, states.of(lead + path))
+    for path in listed.unreadable:
         builder.add_failure(lead + path, PermissionError())
 
 
@@ -155,15 +214,21 @@ def _add_submodule(builder: ListingBuilder, path: bytes, directory: DirectorySta
         builder.not_fetched.append(escape_path(path))
 
 
-def _add_path(builder: ListingBuilder, path: bytes, state: DirectoryStates) -> None:
-    directory = state.of(parent_of(path))
+def _add_path(builder: ListingBuilder, path: bytes, states: DirectoryStates) -> None:
+    directory = states.of(parent_of(path))
     if directory is DirectoryState.ABSENT or not builder.path_filter.covers(path):
         return
     if directory is DirectoryState.IGNORED or builder.ignores(path, is_dir=False):
         builder.count_skipped("ignored")
         return
+    _add_entry(builder, path, lambda: os.lstat(builder.location(path)))
+
+
+def _add_entry(
+    builder: ListingBuilder, path: bytes, read_status: Callable[[], os.stat_result]
+) -> None:
     try:
-        status = os.lstat(builder.location(path))
+        status = read_status()
     except (FileNotFoundError, NotADirectoryError):
         return  # deleted, or outside a sparse checkout
     except OSError as error:
@@ -173,36 +238,53 @@ def _add_path(builder: ListingBuilder, path: bytes, state: DirectoryStates) -> N
         builder.add(path, status)
 
 
+class GitRules:
+    """All ignore rules for a directory that is listed by its own rules, and everything in it.
+
+    ``top`` is the work tree that it is in and whose rules apply, if any.
+    """
+
+    def __init__(
+        self, builder: ListingBuilder, tree: bytes, directory: Path, top: Path | None
+    ) -> None:
+        outer = top or directory
+        texts = standard_excludes(directory, top, builder.not_applied)
+        excludes: Chain = tuple((0, parse_rules(text)) for text in texts)
+        self._rules = IgnoreFiles(
+            os.fsencode(outer), b".gitignore", outermost=excludes, read=builder.read_rules
+        )
+        self._builder = builder
+        self._prefix = path_prefix(outer, directory)
+        self._lead = len(with_slash(tree))
+
+    def ignores(self, path: bytes, *, is_dir: bool) -> bool:
+        """Whether a path relative to the root is ignored; its directory must not be ignored."""
+        inner = self._prefix + path[self._lead :]
+        is_ignored = self._rules.ignores(inner, is_dir=is_dir)
+        return is_ignored or self._builder.ignores(path, is_dir=is_dir)
+
+
 def _walk(builder: ListingBuilder, tree: bytes, directory: Path, top: Path | None) -> None:
     """Walk a directory with the ignore files that git would apply.
 
     ``top`` is the work tree that it is in and whose rules apply, if any.
     """
-    outer = top or directory
-    prefix = path_prefix(outer, directory)
-    too_large = builder.not_applied
-    texts = standard_excludes(directory, top, too_large)
-    excludes: Chain = tuple((0, parse_rules(text)) for text in texts)
-    rules = IgnoreFiles(
-        os.fsencode(outer), b".gitignore", outermost=excludes, read=builder.read_rules
-    )
-    lead = len(tree) + 1 if tree else 0
+    rules = GitRules(builder, tree, directory, top)
     waiting = [tree]
     while waiting:
-        here = waiting.pop()
-        for entry in _entries(builder, here):
-            path = b"%s/%s" % (here, entry.name) if here else entry.name
+        folder = waiting.pop()
+        for entry in _entries(builder, folder):
+            path = with_slash(folder) + entry.name
             is_dir = entry.is_dir(follow_symlinks=False)
-            inner = prefix + path[lead:]
-            is_wanted = builder.path_filter.may_contain if is_dir else builder.path_filter.covers
-            if entry.name in VERSION_CONTROL or not is_wanted(path):
+            selects = builder.path_filter.may_contain if is_dir else builder.path_filter.covers
+            if entry.name in VERSION_CONTROL or not selects(path):
                 continue
             if is_dir and entry.name in INSTALLED:
                 builder.count_skipped("installed")
-            elif rules.ignores(inner, is_dir=is_dir) or builder.ignores(path, is_dir=is_dir):
+            elif rules.ignores(path, is_dir=is_dir):
                 builder.count_skipped("ignored")
             elif not is_dir:
-                _add_entry(builder, path, entry)
+                _add_entry(builder, path, partial(entry.stat, follow_symlinks=False))
             elif is_repository(entry.path):
                 builder.pending.append(path)
             elif is_git_directory(entry.path):
@@ -220,15 +302,6 @@ def _entries(builder: ListingBuilder, directory: bytes) -> list[os.DirEntry[byte
     except OSError as error:
         builder.add_failure(directory or b".", error)
         return []
-
-
-def _add_entry(builder: ListingBuilder, path: bytes, entry: os.DirEntry[bytes]) -> None:
-    try:
-        builder.add(path, entry.stat(follow_symlinks=False))
-    except FileNotFoundError:
-        return
-    except OSError as error:
-        builder.add_failure(path, error)
 
 
 def is_repository(location: bytes) -> bool:

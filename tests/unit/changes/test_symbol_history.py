@@ -10,7 +10,7 @@ from tests.git import git
 
 from codebase_mcp.changes import symbol_history as room
 from codebase_mcp.changes.symbol_history import SymbolHistory, symbol_history
-from codebase_mcp.source.history import find_tip
+from codebase_mcp.source.commit_log import find_tip
 
 Commit = Callable[..., str]
 

@@ -7,7 +7,7 @@ import pytest
 from codebase_mcp.evaluation.commits import MAX_FILES, questions_from, subject_of, targets_of
 from codebase_mcp.evaluation.questions import Question, Target
 from codebase_mcp.model import FileKind
-from codebase_mcp.source.history import Commit, PathChange
+from codebase_mcp.source.commit_log import Commit, PathChange
 
 KINDS = {
     "src/a.py": FileKind.CODE,

@@ -12,8 +12,7 @@ import pytest
 
 from codebase_mcp.source.git import Head, head_of
 from codebase_mcp.source.git_directory import work_tree_of
-from codebase_mcp.source.git_files import list_with_git
-from codebase_mcp.source.walk import list_files
+from codebase_mcp.source.walk import list_files, list_with_git
 
 Git = Callable[..., bytes]
 

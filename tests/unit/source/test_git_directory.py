@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from codebase_mcp.errors import InvalidInput
+from codebase_mcp.source.commit_log import find_tip
 from codebase_mcp.source.git import head_of
 from codebase_mcp.source.git_directory import (
     GitRepository,
@@ -17,7 +18,6 @@ from codebase_mcp.source.git_directory import (
     git_repository_at,
     work_tree_of,
 )
-from codebase_mcp.source.history import find_tip
 from codebase_mcp.source.root import resolve_root
 from codebase_mcp.source.tree_scan import TreeScan
 from codebase_mcp.source.walk import list_files
@@ -78,7 +78,7 @@ def test_a_bare_repository_is_one_wherever_it_lies(
         git(tree, "init")
     root = tree / "x.git"
     assert resolve_root(str(root)) == root
-    assert git_repository_at(root) == GitRepository(root, root, None)
+    assert git_repository_at(root) == GitRepository(root, None)
     assert paths_in(root) == []  # its own files are not source
 
 

@@ -231,10 +231,10 @@ REFUSED = [
 def test_what_is_no_name_of_a_commit_is_refused(
     history: Path, ref: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def no_question(*_: object) -> bytes:
+    def no_question(*_: object) -> str:
         raise AssertionError("git was asked")
 
-    monkeypatch.setattr("codebase_mcp.source.git_refs.ask_git", no_question)
+    monkeypatch.setattr("codebase_mcp.source.git_refs.ask_git_word", no_question)
     with pytest.raises(InvalidInput) as caught:
         resolve_commit(opened(history), ref, field="base")
     assert caught.value.details["field"] == "base"

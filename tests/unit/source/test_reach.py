@@ -12,9 +12,9 @@ import pytest
 from codebase_mcp.errors import CodebaseError, IndexingFailed, InvalidInput, PermissionDenied
 from codebase_mcp.projects.context_file import FILE_NAME, context_of
 from codebase_mcp.source import reach
+from codebase_mcp.source.commit_log import find_tip
 from codebase_mcp.source.git_directory import git_repository_at
 from codebase_mcp.source.git_objects import find_entries
-from codebase_mcp.source.history import find_tip
 from codebase_mcp.source.open_file import open_regular
 from codebase_mcp.source.reach import Reach, confine_git
 from codebase_mcp.source.read import Skipped, SourceText, read_source

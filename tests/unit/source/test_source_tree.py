@@ -81,7 +81,7 @@ def test_one_file_is_read_at_head_and_no_link_is_followed(
     work: Path, tmp_path: Path, git: Git
 ) -> None:
     git(tmp_path, "init", "--bare", "bare.git")
-    repository = GitRepository(tmp_path / "bare.git", tmp_path / "bare.git", None)
+    repository = GitRepository(tmp_path / "bare.git", None)
     assert read_at_head(repository, "a.py", 100) is None
     with pytest.raises(IndexingFailed, match="is a branch without a commit"):
         source_tree_at(repository.root)

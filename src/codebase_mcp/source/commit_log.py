@@ -4,13 +4,15 @@ The commits reachable from HEAD and from some branches, newest first: author, ti
 paths with the lines added and removed. For a subdirectory only the commits that touch it are
 listed, and paths are relative to it. Listing hashes is cheap, so only commits that are not stored
 yet are read. Messages and paths are untrusted input.
+
+Functions raise ``IndexingFailed`` if git fails.
 """
 
 from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice, takewhile
 from pathlib import Path
@@ -18,8 +20,10 @@ from pathlib import Path
 from codebase_mcp.errors import IndexingFailed
 from codebase_mcp.secrets.masking import mask
 from codebase_mcp.source.git import (
+    FSCK_HINT,
     GitTimeout,
     commit_at_head,
+    read_git,
     shallow_commits,
     stream_git,
 )
@@ -27,15 +31,16 @@ from codebase_mcp.source.git_directory import GitRepository, git_repository_at
 from codebase_mcp.source.git_refs import branch_commits
 from codebase_mcp.source.listing_builder import escape_path
 
-# Limits for one commit. A commit with thousands of paths says little about a single file.
+# Limits per commit. A commit with thousands of paths says little about a single file.
 MAX_PATHS = 500
 MAX_MESSAGE_CHARS = 20_000
 MAX_AUTHOR_CHARS = 500
 
-# Whose history is read beside HEAD's; each takes a call of git whenever one of them has moved.
+# Branches whose history is read too; each takes a call of git whenever any of them has moved.
 MAX_BRANCHES = 50
 
-# An index of PostgreSQL holds keys of up to some 2,700 bytes, which `\xNN` may stretch fourfold.
+# An index of PostgreSQL holds keys of up to about 2,700 bytes; escaping as `\xNN` may make a path
+# four times as long.
 _MAX_PATH_BYTES = 2_000
 # Longer fields of git's output are truncated.
 _MAX_FIELD_BYTES = 1 << 17
@@ -43,13 +48,12 @@ _MAX_FIELD_BYTES = 1 << 17
 _FIELDS = 6
 _FORMAT = "%x00%H%x00%P%x00%an%x00%ae%x00%at%x00%B"
 _LINES = re.compile(rb"\n?(\d+|-)\t(\d+|-)\t(.*)", re.DOTALL)
-# A merge changes what its first parent did not have. Files moved as they were are recognised among
-# any number; among more than so many, git compares none that were edited too.
+# The changes of a merge are those against its first parent. Git recognises renamed files that were
+# not edited among any number of files, edited files only among a hundred.
 _DIFFERENCES = ("-r", "-z", "--root", "--always", "--relative", "--diff-merges=first-parent")
 _WITH_LINES = ("--numstat", "--find-renames", "-l100")
 _PATHS_ALONE = ("--name-only", "--no-renames")
 _MAX_LINES = 2**31 - 1  # of PostgreSQL's integer
-_HINT = "Run git fsck to check the repository."
 _YEAR_9999 = 253_370_764_800
 
 
@@ -57,7 +61,7 @@ _YEAR_9999 = 253_370_764_800
 class Tip:
     """The commit that is checked out at a directory, and the commits at which a shallow clone ends.
 
-    ``branches`` are names of branches with their commits, whose history is meant too.
+    ``branches`` are names and commits of branches whose history is read too.
     """
 
     repository: GitRepository
@@ -68,10 +72,10 @@ class Tip:
     @property
     def fingerprint(self) -> str:
         """A text that changes when the readable history changes."""
-        others = ["".join(sorted(self.edge)), *map(" ".join, self.branches)]
-        if not any(others):
+        parts = ["".join(sorted(self.edge)), *map(" ".join, self.branches)]
+        if not any(parts):
             return self.commit
-        digest = hashlib.blake2b("\n".join(others).encode(), digest_size=16)
+        digest = hashlib.blake2b("\n".join(parts).encode(), digest_size=16)
         return f"{self.commit} {digest.hexdigest()}"
 
 
@@ -92,10 +96,9 @@ class PathChange:
 class Commit:
     """One commit; ``authored_at`` in seconds since 1970.
 
-    ``changes`` are the first paths that it touched; both paths of a rename are among them. Those of
-    a merge are what it changed for its first parent. ``paths_total`` counts all of them: None at
-    the end of a shallow clone. ``added`` and ``removed`` are the lines of all of them, None where
-    contents are missing.
+    ``changes`` are the first changed paths, both paths of a rename included; those of a merge are
+    against its first parent. ``paths_total`` counts all of them: None at the end of a shallow
+    clone. ``added`` and ``removed`` are the lines of all of them, None where contents are missing.
     """
 
     hash: str
@@ -111,22 +114,14 @@ class Commit:
 
     @property
     def paths(self) -> tuple[str, ...]:
-        """The paths without the rest."""
+        """The paths of the changes."""
         return tuple(change.path for change in self.changes)
-
-
-# The changes of one commit, each with whether its paths are short enough to be stored.
-_Changes = Iterator[tuple[PathChange, bool]]
-_ReadChanges = Callable[[Iterator[bytes]], _Changes]
 
 
 def find_tip(root: Path, names: Sequence[str] = ()) -> Tip | None:
     """The commit that is checked out at a directory; None if there is none.
 
     The first ``MAX_BRANCHES`` of the ``names`` that are branches belong to it.
-
-    Raises:
-        IndexingFailed: git cannot list its branches.
     """
     repository = git_repository_at(root)
     commit = commit_at_head(repository) if repository is not None else None
@@ -140,109 +135,90 @@ def list_commits(tip: Tip, depth: int) -> list[str]:
     """The hashes of the newest ``depth`` commits of HEAD and the branches, newest first.
 
     For a subdirectory of the work tree only the commits that changed it. Merges and the ends of a
-    shallow clone are left out, as their changes are unknown. If git takes too long, the list holds
-    what was found until then.
-
-    Raises:
-        IndexingFailed: git cannot read them.
+    shallow clone are left out, as their changes are unknown. If git takes too long, the list ends
+    early.
     """
     return _listed(tip, depth, tip.commit, *(commit for _, commit in tip.branches))
 
 
 def branches_by_commit(tip: Tip, depth: int) -> dict[str, list[str]]:
-    """Which branches reach a commit that HEAD does not reach; of each branch the newest ``depth``.
-
-    Raises:
-        IndexingFailed: git cannot read them.
-    """
-    found: dict[str, list[str]] = {}
+    """The branches that reach each commit unreachable from HEAD; of each the newest ``depth``."""
+    branches: dict[str, list[str]] = {}
     for name, commit in tip.branches:
         for reached in _listed(tip, depth, commit, f"^{tip.commit}"):
-            found.setdefault(reached, []).append(name)
-    return found
+            branches.setdefault(reached, []).append(name)
+    return branches
 
 
 def _listed(tip: Tip, depth: int, *revisions: str) -> list[str]:
-    """What git lists of some revisions, as ``list_commits``."""
+    """The newest commits that some revisions reach, as ``list_commits`` lists them."""
     if depth <= 0:
         return []
+    command = ["rev-list", f"--max-count={depth}"]
     if not tip.repository.prefix:
-        pieces = _asked(tip, "rev-list", f"--max-count={depth}", *revisions, "--")
-        return b"".join(pieces).decode().split()
-    # --full-history: with git's default simplification a merge that takes one side's version would
-    # hide the other side's commits, even those that are stored already.
-    rules = ("--full-history", "--no-merges")
-    found = bytearray()
+        return read_git(tip.repository, *command, *revisions, "--").decode().split()
+    # --full-history: with git's default simplification a merge that takes the version of a parent
+    # would hide the commits behind the remaining parents, even those that are stored already.
+    command += ["--full-history", "--no-merges", *revisions, "--", "."]
+    output = bytearray()
     try:
-        for piece in _asked(tip, "rev-list", f"--max-count={depth}", *rules, *revisions, "--", "."):
-            found += piece
+        for piece in stream_git(tip.repository, *command):
+            output += piece
     except GitTimeout:
-        del found[found.rfind(b"\n") + 1 :]
-    return [commit for commit in found.decode().split() if commit not in tip.edge]
+        del output[output.rfind(b"\n") + 1 :]
+    return [commit for commit in output.decode().split() if commit not in tip.edge]
 
 
 def read_commits(tip: Tip, hashes: Sequence[str]) -> list[Commit]:
-    """Some commits, in the same order; without lines where the contents are not all there.
-
-    Raises:
-        IndexingFailed: git cannot read one of them.
-    """
+    """Some commits, in the same order; without lines where the contents are not all there."""
     try:
-        return _read(tip, hashes, _WITH_LINES)
+        return _read(tip, hashes, has_lines=True)
     except IndexingFailed:  # a partial clone, or contents that take git too long
-        return _read(tip, hashes, _PATHS_ALONE)
+        return _read(tip, hashes, has_lines=False)
 
 
-def _read(tip: Tip, hashes: Sequence[str], form: Sequence[str]) -> list[Commit]:
-    pieces = _asked(
-        tip,
-        *("diff-tree", "--stdin", *_DIFFERENCES, *form),
+def _read(tip: Tip, hashes: Sequence[str], *, has_lines: bool) -> list[Commit]:
+    pieces = stream_git(
+        tip.repository,
+        *("diff-tree", "--stdin", *_DIFFERENCES, *(_WITH_LINES if has_lines else _PATHS_ALONE)),
         *("--no-ext-diff", "--no-textconv", "--ignore-submodules=none"),
         *("--encoding=UTF-8", f"--format={_FORMAT}"),
         stdin="".join(f"{commit}\n" for commit in hashes).encode(),
     )
-    read_changes = _with_lines if form is _WITH_LINES else _paths_alone
-    commits = list(_parsed(_fields(pieces), tip.edge, read_changes))
+    commits = list(_parsed(_fields(pieces), tip.edge, has_lines=has_lines))
     if [commit.hash for commit in commits] != list(hashes):
-        raise IndexingFailed("git returned other commits than requested", hint=_HINT)
+        raise IndexingFailed("git returned other commits than requested", hint=FSCK_HINT)
     return commits
 
 
-def _asked(tip: Tip, *arguments: str, stdin: bytes = b"") -> Iterator[bytes]:
-    return stream_git(tip.repository, *arguments, stdin=stdin)
-
-
 def _fields(pieces: Iterator[bytes]) -> Iterator[bytes]:
-    """The NUL-separated fields of a stream; very long ones are truncated."""
+    """The NUL-separated fields of a stream; very long fields are truncated."""
     rest = bytearray()
     for piece in pieces:
-        first, *others = piece.split(b"\0")
+        first, *fields = piece.split(b"\0")
         rest += first[: _MAX_FIELD_BYTES - len(rest)]
-        for other in others:
+        for field in fields:
             yield bytes(rest)
-            rest = bytearray(other[:_MAX_FIELD_BYTES])
+            rest = bytearray(field[:_MAX_FIELD_BYTES])
 
 
-def _parsed(
-    fields: Iterator[bytes], edge: frozenset[str], read_changes: _ReadChanges
-) -> Iterator[Commit]:
-    """Parse commits, each preceded by an empty field, which no path can be."""
+def _parsed(fields: Iterator[bytes], edge: frozenset[str], *, has_lines: bool) -> Iterator[Commit]:
+    """Parse commits, each preceded by an empty field; a path is never empty."""
     next(fields, None)
     while header := list(islice(fields, _FIELDS)):
         if len(header) < _FIELDS:
-            raise IndexingFailed("git's output about the history is incomplete", hint=_HINT)
+            raise IndexingFailed("git's output about the history is incomplete", hint=FSCK_HINT)
         commit, parents, name, email, at, message = header
         changes: list[PathChange] = []
         total, added, removed = 0, 0, 0
-        is_known = read_changes is _with_lines
-        for change, fits in read_changes(takewhile(bool, fields)):
+        for change, is_short in _changes(takewhile(bool, fields), has_lines=has_lines):
             total += 1
             added += change.added or 0
             removed += change.removed or 0
-            if fits and len(changes) < MAX_PATHS:
+            if is_short and len(changes) < MAX_PATHS:
                 changes.append(change)
         is_edge = commit.decode() in edge
-        has_lines = is_known and not is_edge
+        is_counted = has_lines and not is_edge
         yield Commit(
             hash=commit.decode(),
             author_name=mask(escape_path(name)[:MAX_AUTHOR_CHARS]).text,
@@ -251,30 +227,32 @@ def _parsed(
             message=mask(escape_path(message).strip("\n")[:MAX_MESSAGE_CHARS]).text,
             changes=() if is_edge else tuple(sorted(changes, key=lambda change: change.path)),
             paths_total=None if is_edge else total,
-            added=min(added, _MAX_LINES) if has_lines else None,
-            removed=min(removed, _MAX_LINES) if has_lines else None,
+            added=min(added, _MAX_LINES) if is_counted else None,
+            removed=min(removed, _MAX_LINES) if is_counted else None,
             is_merge=b" " in parents,
         )
 
 
-def _with_lines(fields: Iterator[bytes]) -> _Changes:
-    """From git's ``added TAB removed TAB path``; a rename has its two paths in the next fields."""
-    for field in fields:
-        found = _LINES.fullmatch(field)
-        if found is None:
-            raise IndexingFailed("git's output about the history is unknown", hint=_HINT)
-        added, removed, path = found.groups()
+def _changes(fields: Iterator[bytes], *, has_lines: bool) -> Iterator[tuple[PathChange, bool]]:
+    """The changes of a commit, each with whether its paths are short enough to be stored.
+
+    A field is a path, or git's ``added TAB removed TAB path``; a rename has its two paths in the
+    next fields.
+    """
+    for number, field in enumerate(fields):
+        if not has_lines:
+            yield _change(field if number else field.removeprefix(b"\n"), b"-", b"-")
+            continue
+        parts = _LINES.fullmatch(field)
+        if parts is None:
+            raise IndexingFailed("git's output about the history is unknown", hint=FSCK_HINT)
+        added, removed, path = parts.groups()
         if path:
             yield _change(path, added, removed)
             continue
         former, path = next(fields, b""), next(fields, b"")
         yield _change(former, b"0", b"0")
         yield _change(path, added, removed, former)
-
-
-def _paths_alone(fields: Iterator[bytes]) -> _Changes:
-    for place, field in enumerate(fields):
-        yield _change(field if place else field.removeprefix(b"\n"), b"-", b"-")
 
 
 def _change(

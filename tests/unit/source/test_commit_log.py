@@ -11,7 +11,7 @@ import pytest
 
 from codebase_mcp.errors import IndexingFailed
 from codebase_mcp.source import git as git_room
-from codebase_mcp.source.history import (
+from codebase_mcp.source.commit_log import (
     MAX_MESSAGE_CHARS,
     MAX_PATHS,
     Commit,

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from codebase_mcp.source.path_filter import PathFilter
+from codebase_mcp.source.listing_builder import PathFilter
 from codebase_mcp.source.selection import Selection
 from codebase_mcp.source.walk import list_files
 
