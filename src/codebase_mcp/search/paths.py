@@ -16,12 +16,6 @@ _LEGACY = re.compile(
 _INTERNAL = re.compile(
     r"(?:^|[/_.-])(?:internals?|impl|details?|private)(?:[/_.-]|$)", re.IGNORECASE
 )
-_EXAMPLE = re.compile(
-    r"(?:^|/)(?:examples?|samples?|demos?|benchmarks?|bench|fixtures?|tutorials?)(?:/|$)",
-    re.IGNORECASE,
-)
-
-
 # How many first letters decide whether two words may begin alike.
 MIN_PREFIX = 4
 
@@ -40,7 +34,6 @@ class PathFacts:
     depth: int
     is_legacy: bool
     is_internal: bool
-    is_example: bool
 
 
 @lru_cache(maxsize=50_000)
@@ -56,7 +49,6 @@ def path_facts(path: str) -> PathFacts:
         depth=path.count("/"),
         is_legacy=_LEGACY.search(path) is not None,
         is_internal=_INTERNAL.search(path) is not None,
-        is_example=_EXAMPLE.search(path) is not None,
     )
 
 

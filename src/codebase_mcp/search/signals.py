@@ -213,15 +213,6 @@ SIGNALS = (
         lambda files: [float(facts.is_internal) for facts in files.paths],
     ),
     Signal(
-        "example",
-        -0.6,
-        "code in a folder of examples, demos or benchmarks",
-        lambda files: [
-            float(facts.is_example and c.kind is FileKind.CODE)
-            for facts, c in zip(files.paths, files.candidates, strict=True)
-        ],
-    ),
-    Signal(
         "depth",
         -0.6,
         "how many folders deeper than the repository's median the file is, three at most",
