@@ -27,8 +27,8 @@ from codebase_mcp.embedding.static import StaticEmbedder
 from codebase_mcp.errors import DatabaseUnavailable
 from codebase_mcp.index import secondary_model, store
 from codebase_mcp.search.candidates import RANKED_BY_MEANING, find_candidates
-from codebase_mcp.search.database_lists import DatabaseLists
 from codebase_mcp.search.filters import FileFilters
+from codebase_mcp.search.lists import DatabaseLists
 from codebase_mcp.search.query import parse_query
 from codebase_mcp.search.scope import QueryVector, load_scope
 

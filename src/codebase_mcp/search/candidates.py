@@ -20,9 +20,8 @@ from codebase_mcp.model import FileKind
 from codebase_mcp.search.evidence import Candidate, Definition, TextEvidence, discounted_sum
 from codebase_mcp.search.fusion import ChunkKey, fuse
 from codebase_mcp.search.lists import ListSource
-from codebase_mcp.search.query import Query
+from codebase_mcp.search.query import Query, inverse_frequencies
 from codebase_mcp.search.scope import QueryVector, Scope
-from codebase_mcp.search.terms import inverse_frequencies
 from codebase_mcp.text.tokens import word_stems
 
 # How many texts of each list are ranked, beside all that the lists of names and definitions found.

@@ -11,8 +11,7 @@ from codebase_mcp.search.confidence import LEAST_FIRST
 from codebase_mcp.search.hits import Hit
 from codebase_mcp.search.query import Query, parse_query
 from codebase_mcp.search.secondary import SecondaryUse
-from codebase_mcp.search.spelling import replace_words
-from codebase_mcp.search.vocabulary import NearWords
+from codebase_mcp.search.vocabulary import NearWords, replace_words
 from codebase_mcp.text.tokens import aggressive_stem, stem, term_id
 
 # Scores below this are "poor" on the tools' scale.

@@ -16,9 +16,8 @@ from codebase_mcp.database.connection import Transaction
 from codebase_mcp.database.literals import dense_literal, sparse_literal
 from codebase_mcp.database.queries import load_queries
 from codebase_mcp.embedding.embedder import Vectors
-from codebase_mcp.search.query import Query
+from codebase_mcp.search.query import Query, inverse_frequencies
 from codebase_mcp.search.relevance import Match, rank
-from codebase_mcp.search.terms import inverse_frequencies
 from codebase_mcp.source.history import PathChange
 from codebase_mcp.text.tokens import ALL_CHUNKS, word_stems, words_of
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
+from typing import Literal
 from uuid import UUID, uuid5
 
 from codebase_mcp.chunking.lines import split_lines
 from codebase_mcp.model import WORKTREE
-from codebase_mcp.search.line_changes import Change
 from codebase_mcp.search.ranking import RankedFile
 
 # The weights that decide which chunk of a file is its best: its words, as a share of what is asked;
@@ -38,6 +38,10 @@ _MAX_LISTED = 5
 
 # Those with at least this share count as matches.
 _MATCH_SHARE = 0.5
+
+
+Change = Literal["added", "changed", "removed"]
+"""How lines came about, in a search within changes."""
 
 
 @dataclass(frozen=True, slots=True)

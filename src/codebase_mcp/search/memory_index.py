@@ -22,9 +22,8 @@ from numpy.typing import NDArray
 
 from codebase_mcp.database.literals import VECTOR_DIGITS, WEIGHT_DIGITS
 from codebase_mcp.embedding.embedder import Vectors
-from codebase_mcp.search.directories import directory_matcher
 from codebase_mcp.search.evidence import Definition
-from codebase_mcp.search.filters import FileFilters
+from codebase_mcp.search.filters import FileFilters, directory_matcher
 from codebase_mcp.search.fusion import ChunkKey
 from codebase_mcp.text.tokens import ALL_CHUNKS, fold
 

@@ -21,8 +21,7 @@ from codebase_mcp.database.projects import Project
 from codebase_mcp.database.queries import load_queries
 from codebase_mcp.database.transaction import Row
 from codebase_mcp.embedding.models import Models
-from codebase_mcp.search.directories import directory_matcher
-from codebase_mcp.search.filters import FileFilters
+from codebase_mcp.search.filters import FileFilters, directory_matcher
 from codebase_mcp.search.help import (
     WEAK,
     BetterFile,
@@ -41,8 +40,7 @@ from codebase_mcp.search.hits import Hit
 from codebase_mcp.search.query import parse_query
 from codebase_mcp.search.scope import ScopedSnapshot, frequencies_statement
 from codebase_mcp.search.search import Answer, Request, Searcher
-from codebase_mcp.search.spelling import replace_words
-from codebase_mcp.search.vocabulary import NearWords, Vocabulary, near_words
+from codebase_mcp.search.vocabulary import NearWords, Vocabulary, near_words, replace_words
 from codebase_mcp.text.tokens import ALL_CHUNKS
 
 _SQL = load_queries("codebase_mcp.search", "misses.sql")

@@ -17,8 +17,7 @@ from codebase_mcp.embedding.embedder import Vectors
 from codebase_mcp.embedding.profile import Profile
 from codebase_mcp.search.filters import FileFilters
 from codebase_mcp.search.memory_index import MemoryIndex, ScopeVersion
-from codebase_mcp.search.query import Query
-from codebase_mcp.search.terms import inverse_frequencies
+from codebase_mcp.search.query import Query, inverse_frequencies
 from codebase_mcp.text.tokens import ALL_CHUNKS
 
 _SQL = load_queries("codebase_mcp.search", "search.sql")

@@ -37,12 +37,12 @@ from codebase_mcp.search.confidence import (
     is_doubtful,
     query_evidence,
 )
-from codebase_mcp.search.database_lists import DatabaseLists
-from codebase_mcp.search.definition_hits import (
+from codebase_mcp.search.definitions import (
+    Weights,
+    WordCounter,
     distinct_files,
     make_definition_hits,
 )
-from codebase_mcp.search.definitions import Weights, WordCounter
 from codebase_mcp.search.filters import FileFilters
 from codebase_mcp.search.hits import (
     Hit,
@@ -50,10 +50,9 @@ from codebase_mcp.search.hits import (
     choose,
     make_hits,
 )
-from codebase_mcp.search.lists import COUNT_LIMIT, ListSource
+from codebase_mcp.search.lists import COUNT_LIMIT, DatabaseLists, ListSource, MemoryLists
 from codebase_mcp.search.memory_indexes import MemoryIndexes
-from codebase_mcp.search.memory_lists import MemoryLists
-from codebase_mcp.search.query import Query, parse_query
+from codebase_mcp.search.query import Query, inverse_frequencies, parse_query
 from codebase_mcp.search.ranking import RankedFile, put_first, rank_files
 from codebase_mcp.search.scope import (
     QueryVector,
@@ -64,9 +63,8 @@ from codebase_mcp.search.scope import (
     load_scope,
 )
 from codebase_mcp.search.secondary import SecondaryModel, SecondaryUse
-from codebase_mcp.search.spelling import doubtful_words, likeliest, replace_words, spellings
-from codebase_mcp.search.terms import inverse_frequencies
 from codebase_mcp.search.texts import load_definitions, load_texts
+from codebase_mcp.search.vocabulary import doubtful_words, likeliest, replace_words, spellings
 from codebase_mcp.telemetry.stopwatch import no_stopwatch, step
 from codebase_mcp.text.tokens import ALL_CHUNKS
 

@@ -10,8 +10,7 @@ from codebase_mcp.database.connection import Transaction
 from codebase_mcp.database.literals import array_literal
 from codebase_mcp.database.queries import load_queries
 from codebase_mcp.database.transaction import Row
-from codebase_mcp.search.definition_hits import ReadText, strongest_chunks
-from codebase_mcp.search.definitions import Enclosing
+from codebase_mcp.search.definitions import Enclosing, ReadText, strongest_chunks
 from codebase_mcp.search.hits import (
     ChosenChunk,
     ScoredFile,

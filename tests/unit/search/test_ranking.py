@@ -10,21 +10,20 @@ from typing import Any
 import pytest
 
 from codebase_mcp.model import FileKind
-from codebase_mcp.search.directories import directory_matcher
 from codebase_mcp.search.evidence import Candidate, Definition, TextEvidence
-from codebase_mcp.search.paths import path_facts
-from codebase_mcp.search.query import parse_query
+from codebase_mcp.search.filters import directory_matcher
+from codebase_mcp.search.query import inverse_frequencies, parse_query, rarest_terms
 from codebase_mcp.search.ranking import rank_files
 from codebase_mcp.search.signals import (
     SIGNALS,
     WEIGHTS,
     definition_signal,
     name_signals,
+    path_facts,
     query_name_words,
     rarity,
     unnamed_share,
 )
-from codebase_mcp.search.terms import inverse_frequencies, rarest_terms
 
 
 def make_candidate(path: str, words: float = 1.0, **more: Any) -> Candidate:
