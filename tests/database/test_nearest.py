@@ -82,8 +82,8 @@ async def nearest_by_search(
     scope = await load_scope(tx, query, {}, filters)
     asked = QueryVector(scope.profiles[0], await embedder.embed_query(question))
     assert asked.profile.id == profile.id
-    found = await find_candidates(DatabaseLists(tx, scope), query, [asked], scope)
-    by_meaning = [c for c in found.candidates if c.evidence.meaning]
+    found = await find_candidates(DatabaseLists(tx, query, scope), [asked])
+    by_meaning = [c for c in found.files if c.evidence.meaning]
     by_meaning.sort(key=lambda c: -c.evidence.best_meaning)
     return [c.blob_id for c in by_meaning]
 

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from json import loads
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -25,7 +26,7 @@ from codebase_mcp.index.refresh import Refresher
 from codebase_mcp.index.trees import Tree, TreeState, load_trees, stored_at
 from codebase_mcp.model import WORKTREE
 from codebase_mcp.search.scope import ScopedSnapshot
-from codebase_mcp.search.search import Answer, Request, Searcher
+from codebase_mcp.search.search import BY_DEFAULT, Answer, Request, SearchedSnapshots, Searcher
 from codebase_mcp.search.verify import Verified, Verifier
 from codebase_mcp.source.selection import Selection
 from codebase_mcp.telemetry.stopwatch import step
@@ -79,7 +80,11 @@ class Freshness:
         self._refresher.forget(project)
 
     async def search(
-        self, project: Project, text: str, request: Request
+        self,
+        project: Project,
+        text: str,
+        request: Request,
+        snapshots: SearchedSnapshots = BY_DEFAULT,
     ) -> tuple[Answer, IndexFreshness]:
         """Search, with all hits verified, and report how up to date the answer is.
 
@@ -89,10 +94,11 @@ class Freshness:
         started = time.monotonic()
         if self._refresher.budget_s:
             with step("freshness"):
-                await self._refresher.check(project, request.snapshot_ids)
-        answer = await self._searcher.search(project, text, request)
+                await self._refresher.check(project, snapshots.ids)
+        search = partial(self._searcher.search, project, text, request, snapshots)
+        answer = await search()
         if self._refresher.budget_s and answer.hits:
-            answer = await self._verified(project, text, request, answer, started)
+            answer = await self._verified(project, search, answer, started)
         with step("freshness"):
             return answer, await self.state_of(project, answer.snapshots)
 
@@ -171,7 +177,11 @@ class Freshness:
         return self._database.try_locks()
 
     async def _verified(
-        self, project: Project, text: str, request: Request, answer: Answer, started: float
+        self,
+        project: Project,
+        search: Callable[[], Awaitable[Answer]],
+        answer: Answer,
+        started: float,
     ) -> Answer:
         roots = {one.repository_id: Path(one.root) for one in answer.snapshots}
         found = await self._verify(answer, roots)
@@ -180,7 +190,7 @@ class Freshness:
             within_s = max(left_s, _LEAST_SHARE * self._refresher.budget_s)
             with step("freshness"):
                 await self._refresher.update_changed(project, found.changed, within_s=within_s)
-            answer = await self._searcher.search(project, text, request)
+            answer = await search()
             found = await self._verify(answer, roots)
         if found.changed:
             with step("freshness"):

@@ -40,7 +40,7 @@ from codebase_mcp.index.refs import (
 from codebase_mcp.index.trees import Tree, load_trees
 from codebase_mcp.model import WORKTREE
 from codebase_mcp.search.changes import Range
-from codebase_mcp.search.search import Answer, Request
+from codebase_mcp.search.search import Answer, SearchedSnapshots
 from codebase_mcp.source.git_directory import GitRepository, git_repository_at
 from codebase_mcp.source.git_refs import Ref, list_refs, merge_base, resolve_commit
 from codebase_mcp.source.selection import Selection
@@ -78,7 +78,7 @@ _RULE = (
 _RANGE = re.compile(r"(?P<old>\S*?)(?P<dots>\.{2,3})(?P<new>\S*)")
 
 
-Search = Callable[["Request"], Awaitable["tuple[Answer, IndexFreshness]"]]
+Search = Callable[[SearchedSnapshots], Awaitable["tuple[Answer, IndexFreshness]"]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,8 +156,8 @@ class Views:
     async def search(
         self,
         project: Project,
-        request: Request,
         ref: str,
+        snapshots: SearchedSnapshots,
         search: Search,
         *,
         only: frozenset[UUID] | None = None,
@@ -176,8 +176,8 @@ class Views:
                 with step("commits"):
                     chosen = await self.choose(project, ref, only)
                 ids, ranges = chosen.snapshot_ids, chosen.ranges
-                answer, truth = await search(replace(request, snapshot_ids=ids, ranges=ranges))
-                if {one.id for one in answer.snapshots}.issuperset(ids):
+                answer, truth = await search(replace(snapshots, ids=ids, ranges=ranges))
+                if {snapshot.id for snapshot in answer.snapshots}.issuperset(ids):
                     return answer, truth, chosen.names
             self.forget()
         raise SnapshotDropped

@@ -1,4 +1,4 @@
-"""Which files are searched?"""
+"""Which files may answer a question?"""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from uuid import UUID
 
 @dataclass(frozen=True, slots=True)
 class FileFilters:
-    """What a file must be to be searched; None allows everything.
+    """Conditions that a file must meet to be searched; None allows everything.
 
     ``directory`` is relative to the repository's root and may hold ``*`` and ``**``; extensions
     and languages are in lower case, extensions without a dot; kinds are those of `FileKind`.
@@ -28,8 +28,25 @@ class FileFilters:
         """Whether they exclude any file."""
         return self != FileFilters()
 
+    def test(self) -> Callable[[UUID, str, str, str, str], bool]:
+        """A function that tests a file's repository, path, extension, language and kind."""
+        is_below = directory_matcher(self.directory) if self.directory else None
+
+        def passes(
+            repository_id: UUID, path: str, extension: str, language: str, kind: str
+        ) -> bool:
+            return (
+                (self.repository_id is None or repository_id == self.repository_id)
+                and (not self.extensions or extension in self.extensions)
+                and (not self.languages or language in self.languages)
+                and (not self.kinds or kind in self.kinds)
+                and (is_below is None or is_below(path))
+            )
+
+        return passes
+
     def parameters(self) -> dict[str, Any]:
-        """All but the repository as parameters of the statements."""
+        """The filters as parameters of the statements, without the repository."""
         return {
             "extensions": list(self.extensions) if self.extensions else None,
             "languages": list(self.languages) if self.languages else None,
@@ -40,10 +57,10 @@ class FileFilters:
 
 
 def directory_matcher(directory: str) -> Callable[[str], bool]:
-    """Whether a path is at or below a directory, in a time that grows with its length alone.
+    """A test whether a path is at or below a directory, in a time linear in its length.
 
-    The engine is Rust's, which pydantic brings along. Python's tries every way to divide a path
-    among the stars: ten of ``**/`` would keep the whole server busy for hours.
+    It uses the regular expressions of Rust, which pydantic includes. Python's backtrack: a pattern
+    with ten times ``**/`` would occupy the server for hours.
     """
     from pydantic_core import SchemaValidator, core_schema  # noqa: PLC0415 - for filters alone
 
@@ -56,23 +73,23 @@ def directory_matcher(directory: str) -> Callable[[str], bool]:
 def directory_pattern(directory: str) -> str:
     """A regular expression for paths at or below a directory; ``*`` and ``**`` as in a shell.
 
-    Not for Python's engine, which backtracks; PostgreSQL's does not.
+    Not for Python's engine, which backtracks; PostgreSQL's engine does not.
     """
-    out: list[str] = []
-    once = re.sub(r"(\*\*/){2,}", "**/", directory.strip("/"))
-    for piece in filter(None, re.split(r"(\*\*/|\*\*|\*)", once)):
+    regex: list[str] = []
+    collapsed = re.sub(r"(\*\*/){2,}", "**/", directory.strip("/"))
+    for piece in filter(None, re.split(r"(\*\*/|\*\*|\*)", collapsed)):
         match piece:
-            case "**" | "*" if out[-1:] == [".*"]:
+            case "**" | "*" if regex[-1:] == [".*"]:
                 pass  # nothing more; PostgreSQL needs a second for hundreds in a row
             case "**/":
-                out.append("(?:.*/)?")
+                regex.append("(?:.*/)?")
             case "**":
-                out.append(".*")
+                regex.append(".*")
             case "*":
-                out.append("[^/]*")
+                regex.append("[^/]*")
             case _:
-                out.append(re.escape(piece))
-    return f"^{''.join(out)}(?:/|$)"
+                regex.append(re.escape(piece))
+    return f"^{''.join(regex)}(?:/|$)"
 
 
 def directory_bounds(directory: str | None) -> dict[str, str | None]:
