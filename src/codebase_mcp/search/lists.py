@@ -1,4 +1,4 @@
-"""Which chunks, texts and definitions match a query? Read from the database, or from memory.
+"""Which chunks, texts and definitions match a query? Read from the database or from memory.
 
 Filters are part of every statement: none is applied after a limit.
 """
@@ -67,7 +67,7 @@ class Lists:
 
 
 class ListSource(ABC):
-    """Reads the candidate lists of one query.
+    """Reads the candidate lists of a query.
 
     ``idf`` is the inverse document frequency of each term, ``expansion`` the weight of each
     expansion term. Chunks are scored by words if they have any of the ``rare`` or
@@ -105,7 +105,7 @@ class ListSource(ABC):
 
     @abstractmethod
     async def held_terms(self, chunk: ChunkKey, terms: Collection[int]) -> Sequence[int]:
-        """The terms that a chunk has, of some given ones."""
+        """The given terms that a chunk has."""
 
     @abstractmethod
     async def cosines(
@@ -115,7 +115,7 @@ class ListSource(ABC):
 
 
 class MemoryLists(ListSource):
-    """The candidate lists from a memory index, which has the vectors of one model."""
+    """The candidate lists from a memory index, which has the vectors of a single model."""
 
     def __init__(self, index: MemoryIndex, query: Query, scope: Scope) -> None:
         super().__init__(query, scope)

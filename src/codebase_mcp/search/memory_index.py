@@ -217,7 +217,7 @@ class MemoryIndex:
         return len(self._passing(self.holding(terms), filters))
 
     def held_terms(self, chunk: ChunkKey, terms: Collection[int]) -> list[int]:
-        """The terms that a chunk has, of some given ones."""
+        """The given terms that a chunk has."""
         number = self._number(chunk)
         both = np.array([number, number + 1], np.int32)
         lists = zip(terms, self.words.rows_of(terms), strict=True)

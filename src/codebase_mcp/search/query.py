@@ -1,4 +1,4 @@
-"""What does this question ask for? Pure: text in, the words and names to look for out."""
+"""Which words and names does a question look for? Pure."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ _SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\n+")
 class QueryTerm:
     """A stem to look for in the text of chunks; ``id`` is its number in the index.
 
-    A ``spoken`` term is a word of the query itself; the others are neighbours written together.
+    A ``spoken`` term is a word of the query; further terms are neighbours written together.
     """
 
     text: str
@@ -63,7 +63,7 @@ class QueryTerm:
 
 @dataclass(frozen=True, slots=True)
 class QueryName:
-    """A name that may be defined somewhere; ``strength`` says how surely the query means it."""
+    """A name that a definition may have; ``strength`` says how likely the query means it."""
 
     written: str
     folded: str
@@ -77,8 +77,8 @@ class Query:
     ``plain`` is the text without polite phrases, for its vector. ``terms`` are for the list of
     words and BM25. ``parts`` are the parts of its words in order, without stop words, for file
     names; ``positions`` gives each part's position in its sentence. ``names`` are for the symbol
-    table. ``expected`` are the stems of the identifiers that the query names beside other words:
-    guesses at what the code calls it.
+    table. ``expected`` are the stems of identifiers in a query of several words: guesses at names
+    in the code.
     """
 
     text: str
@@ -92,10 +92,10 @@ class Query:
 
     @property
     def whole(self) -> int | None:
-        """The term of the one word that the query is; None where it is more."""
+        """The term of a query of a single word; None if the query has more words."""
         spoken = [term for term in self.terms if term.spoken]
-        is_one = len(self.text.split()) == 1 and len(self.names) == 1
-        return spoken[-1].id if is_one and spoken else None
+        is_single = len(self.text.split()) == 1 and len(self.names) == 1
+        return spoken[-1].id if is_single and spoken else None
 
 
 # Strength of a name that is the whole query, that looks like an identifier, that is a plain word.
@@ -143,23 +143,23 @@ def looks_like_identifier(word: str) -> bool:
 
 
 def name_stems(query: Query) -> tuple[str, ...]:
-    """The harsh stems of the query's parts, in order, for comparing with file names."""
+    """The aggressive stems of the query's parts, in order, for comparing with file names."""
     return tuple(aggressive_stem(part) for part in query.parts)
 
 
 def without_courtesy(text: str) -> str:
-    """A question without polite phrases at its start and end, unless there is nothing else."""
+    """A question without polite phrases at its start and end, unless it would be empty."""
     return without_opening(without_closing(text))
 
 
 def without_opening(text: str) -> str:
-    """A sentence without a polite opening, unless there is nothing else."""
+    """A sentence without a polite opening, unless it would be empty."""
     rest = _POLITE_OPENING.sub("", text, count=1)
     return rest if words_of(rest) else text
 
 
 def without_closing(text: str) -> str:
-    """A text without the thanks at its end, unless there is nothing else."""
+    """A text without the thanks at its end, unless it would be empty."""
     rest = _POLITE_CLOSING.sub("", text)
     return rest if words_of(rest) else text
 
@@ -179,7 +179,7 @@ def _query_names(words: list[str]) -> tuple[QueryName, ...]:
         _add_name(names, "".join(words), WHOLE_QUERY if len(words) < 5 else IDENTIFIER)
     identifiers = dict.fromkeys(word for word in words if looks_like_identifier(word))
     if len(words) > 1 and identifiers:
-        # Several are guesses at the name of the same thing, and words beside them describe it.
+        # Several identifiers are guesses at the same name, and further words describe it.
         for word in identifiers:
             _add_name(names, word, IDENTIFIER / len(identifiers))
         return tuple(names.values())
@@ -196,15 +196,15 @@ def _add_name(names: dict[str, QueryName], written: str, strength: float) -> Non
         names[folded] = QueryName(written, folded, strength)
 
 
-# How many chunks the rare terms of a query, and its expansion terms, may select. Scoring a chunk
-# costs about a microsecond.
+# The numbers of chunks that the rare terms of a query, and its expansion terms, may select. Scoring
+# a chunk takes about a microsecond.
 RARE_CHUNKS = 2_000
 EXPANSION_CHUNKS = 500
 
-# How many chunks are scored where every term is common.
+# The number of chunks that are scored if every term is common.
 COMMON_CHUNKS = 10_000
 
-# A word in more chunks than this is in several texts, so whether only one holds it is not asked.
+# A word in more chunks than this is in several texts.
 HOLDING_CHUNKS = 100
 
 
@@ -216,23 +216,23 @@ def inverse_frequencies(terms: Iterable[int], frequencies: Mapping[int, int]) ->
 
 
 def matching_terms(query: Query) -> list[int]:
-    """The terms of which a chunk must hold one to count as a match: for a symbol, that symbol."""
+    """The terms that make a chunk with any of them a match: for a symbol, that symbol."""
     if query.is_symbol and query.whole is not None:
         return [query.whole]
     return [term.id for term in query.terms]
 
 
 def rare_only_term(query: Query, frequencies: Mapping[int, int]) -> int | None:
-    """The term of the query's only word, if it is rare enough to be in one text alone."""
+    """The term of the query's only word, if it is rare enough to be in a single text."""
     term = query.whole
     return term if term and 0 < frequencies.get(term, 0) <= HOLDING_CHUNKS else None
 
 
 def rarest_terms(query: Query, frequencies: Mapping[int, int]) -> tuple[list[int], bool]:
-    """The terms that select the chunks to score, and whether a chunk must hold all of them.
+    """The terms that select the chunks to score, and whether a chunk must have all of them.
 
-    These are as many of the rarest terms as select at most `RARE_CHUNKS` chunks together. Where
-    even the rarest term is in more, they are the two rarest, and a chunk must hold both.
+    As many of the rarest terms as select at most `RARE_CHUNKS` chunks together. If even the rarest
+    term is in more chunks, the two rarest, of which a chunk must have both.
     """
     present = _by_rarity((term.id for term in query.terms), frequencies)
     if present and frequencies[present[0]] > RARE_CHUNKS:
@@ -241,7 +241,7 @@ def rarest_terms(query: Query, frequencies: Mapping[int, int]) -> tuple[list[int
 
 
 def rarest_expansion_terms(expansion: Iterable[int], frequencies: Mapping[int, int]) -> list[int]:
-    """The expansion terms that select chunks too: the rarest, none where all are common."""
+    """The expansion terms that select chunks too: the rarest, none if all are common."""
     present = _by_rarity(expansion, frequencies)
     return _first_terms(present, frequencies, EXPANSION_CHUNKS, at_least=0)
 
@@ -253,7 +253,7 @@ def _by_rarity(terms: Iterable[int], frequencies: Mapping[int, int]) -> list[int
 def _first_terms(
     terms: Sequence[int], frequencies: Mapping[int, int], max_chunks: int, *, at_least: int
 ) -> list[int]:
-    """The first terms, as many as are in at most ``max_chunks`` chunks together."""
+    """The first terms that are in at most ``max_chunks`` chunks together."""
     totals = accumulate(frequencies[term] for term in terms)
     count = sum(1 for total in totals if total <= max_chunks)
     return list(terms[: max(count, at_least)])

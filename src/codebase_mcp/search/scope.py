@@ -1,4 +1,4 @@
-"""What is searched? The snapshots, the texts that pass the filters, how rare the terms are."""
+"""Which snapshots and texts are searched, and how rare are the terms there?"""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class ScopedSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class QueryVector:
-    """A query as a vector of one model."""
+    """A query's vector by a model."""
 
     profile: Profile
     vector: Vectors
@@ -104,7 +104,7 @@ class Scope:
 
     @property
     def profiles(self) -> tuple[Profile, ...]:
-        """The profiles of the snapshots: one, unless the model was changed between index runs."""
+        """The distinct profiles of the snapshots; several if the model was changed."""
         return tuple({s.profile.id: s.profile for s in self.snapshots}.values())
 
     def expansion_weights(self) -> dict[int, float]:

@@ -1,4 +1,4 @@
-"""Which places answer this question best?"""
+"""Which chunks or definitions answer a question best?"""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ from codebase_mcp.text.tokens import ALL_CHUNKS
 
 _SQL = load_queries("codebase_mcp.search", "search.sql")
 
-# How many words of a question are checked for typing errors; each takes some 2 ms.
+# The number of words of a question that are checked for typing errors; each takes some 2 ms.
 MAX_DOUBTFUL_WORDS = 3
 
 
@@ -80,7 +80,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class SearchedSnapshots:
-    """The ids of the snapshots to search; None for those that are searched by default.
+    """The ids of the snapshots to search; None means those that are searched by default.
 
     With ``ranges`` only the changes from one snapshot to another are searched. Where scores are
     close, files of the snapshots ``first`` go before others.
@@ -261,10 +261,10 @@ class Searcher:
     ) -> AsyncIterator[_SearchContext]:
         """Begin a transaction, and load the scope and the query's vectors in it.
 
-        Only inside a transaction is it known which models a project needs. A model that has to be
-        loaded first, and the secondary model, are called outside of it, as a slow service must not
+        The models that a project needs are only known inside a transaction. Models that are not
+        loaded yet, and the secondary model, are called outside of it, as a slow service must not
         occupy a database connection: the transaction ends, the models are called, and a second
-        transaction begins. The secondary model of the last search is called before the first one.
+        transaction begins. The secondary model of the last search is called before both.
         """
         vectors: dict[str, Vectors | None] = {}
         secondary = self._secondary_profiles.get(project.schema_name)
@@ -371,7 +371,7 @@ class Searcher:
     async def _respell(
         self, tx: Transaction, query: Query, scope: Scope, embedder: StaticEmbedder
     ) -> tuple[Query, Scope, dict[str, str]]:
-        """The query with its probable typing errors corrected, and each word that was replaced."""
+        """The query with its probable typing errors corrected, and the corrections."""
         doubtful = doubtful_words(query, scope.frequencies, embedder.knows)[:MAX_DOUBTFUL_WORDS]
         if not doubtful:
             return query, scope, {}
@@ -388,7 +388,7 @@ class Searcher:
         return corrected, scope, respelt
 
     def _thesaurus(self, query: Query) -> Thesaurus | None:
-        """The built-in model's thesaurus; None for a symbol, which is searched for as it is."""
+        """The built-in model's thesaurus; None for a symbol, which gets no expansion terms."""
         return None if query.is_symbol else thesaurus_of(self._models.primary_embedder)
 
     def _expansion(self, query: Query) -> dict[int, float]:
@@ -404,7 +404,7 @@ class Searcher:
         return f"{query.plain} {names}" if names else query.plain
 
     async def _embed(self, profile: Profile, query: Query) -> Vectors | None:
-        """The query's vector by the model of an index; None where an upgrade removed that model."""
+        """The query's vector by the model of an index; None if an upgrade removed that model."""
         with step("embed"):
             try:
                 embedder = await self._models.of_index(profile)
@@ -454,7 +454,7 @@ async def _rank(context: _SearchContext, first: frozenset[int] = frozenset()) ->
 
 
 def _query_vectors(scope: Scope, vectors: Mapping[str, Vectors | None]) -> list[QueryVector]:
-    """The query's vectors by all models that have one, the secondary model last."""
+    """The available vectors of the query, the secondary model's last."""
     profiles = [*scope.profiles, *filter(None, [scope.secondary])]
     return [
         QueryVector(profile, vector)
@@ -464,7 +464,7 @@ def _query_vectors(scope: Scope, vectors: Mapping[str, Vectors | None]) -> list[
 
 
 def _scored(ranking: Ranking, snapshots: Sequence[ScopedSnapshot]) -> list[ScoredFile]:
-    """The files with their scores; none where the question has nothing to do with the code."""
+    """The files with their scores; none if the question is unrelated to the code."""
     if not ranking.evidence.is_about_code:
         return []
     by_id = {snapshot.id: snapshot for snapshot in snapshots}

@@ -99,12 +99,12 @@ def test_what_a_question_shows_is_the_most_of_its_first_files() -> None:
     assert nothing.coverage == nothing.meaning == 0.0
 
 
-@pytest.mark.parametrize(("asked", "unknown", "answerable"), [
+@pytest.mark.parametrize(("asked", "unknown", "here"), [
     ("retry_policy", 0.0, True),
     ("retry_policy", 0.3, False),
     ("retry policy", 0.3, True),
 ])  # fmt: skip
-def test_an_identifier_may_answer_if_it_occurs_or_names_a_file(
+def test_an_identifier_is_here_if_it_occurs_or_names_a_file(
     asked: str, unknown: float, *, here: bool
 ) -> None:
     facts = {
