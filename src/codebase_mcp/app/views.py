@@ -83,14 +83,15 @@ Search = Callable[[SearchedSnapshots], Awaitable["tuple[Answer, IndexFreshness]"
 
 @dataclass(frozen=True, slots=True)
 class ChosenViews:
-    """The snapshots that refs mean; ``names`` maps commits to their refs.
+    """The snapshots that refs mean, or the changes of a range; ``names`` maps commits to refs.
 
-    ``ranges`` are the changes to search in, if the ref is a range.
+    ``chosen_at`` is a monotonic time.
     """
 
     snapshot_ids: tuple[int, ...]
     names: Mapping[str, str]
     ranges: tuple[Range, ...] = ()
+    chosen_at: float = field(default_factory=time.monotonic)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,12 +105,6 @@ class _Commit:
     repository: GitRepository | None
     name: str
     hash: str
-
-
-@dataclass(slots=True)
-class _Cached:
-    views: ChosenViews
-    at: float = field(default_factory=time.monotonic)
 
 
 class Views:
@@ -131,7 +126,7 @@ class Views:
         self._indexer = indexer
         self._selection_of = selection_of
         self._only_once = only_once
-        self._cache: dict[tuple[str, str, frozenset[UUID] | None], _Cached] = {}
+        self._cache: dict[tuple[str, str, frozenset[UUID] | None], ChosenViews] = {}
         self._runs: dict[tuple[str, UUID, str], asyncio.Task[CommitRun]] = {}
 
     async def close(self) -> None:
@@ -198,8 +193,8 @@ class Views:
         """
         key = project.schema_name, ref, only
         cached = self._cache.get(key)
-        if cached is not None and time.monotonic() - cached.at < FRESH_S:
-            return cached.views
+        if cached is not None and time.monotonic() - cached.chosen_at < FRESH_S:
+            return cached
         trees = await self._trees(project, only)
         if not trees and only is None:
             raise ProjectNotFound(
@@ -212,8 +207,8 @@ class Views:
             views, is_complete = await self._choose_states(project, trees, ref)
         if is_complete:
             oldest = time.monotonic() - FRESH_S
-            self._cache = {k: c for k, c in self._cache.items() if c.at > oldest}
-            self._cache[key] = _Cached(views)
+            self._cache = {k: c for k, c in self._cache.items() if c.chosen_at > oldest}
+            self._cache[key] = views
         return views
 
     async def _trees(self, project: Project, only: frozenset[UUID] | None) -> list[Tree]:

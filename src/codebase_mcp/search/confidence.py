@@ -13,10 +13,8 @@ queries by ``benchmarks/calibrate.py``; ``docs/search-quality.md`` shows how rel
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from operator import attrgetter, mul
-from typing import Any
 
 from codebase_mcp.embedding.static import StaticEmbedder
 from codebase_mcp.embedding.thesaurus import thesaurus_of
@@ -157,7 +155,7 @@ class QueryEvidence:
     @property
     def odds(self) -> float:
         """The log odds that the question is about the code, to compare with `FLOOR`."""
-        return _related(self)
+        return _log_odds(RELATED_WEIGHTS, self)
 
     @property
     def answerable(self) -> float:
@@ -167,7 +165,9 @@ class QueryEvidence:
         """
         if self.missing:
             return -MOST_ANSWERABLE
-        return min(_answerable(self), MOST_ANSWERABLE) if self.background else MOST_ANSWERABLE
+        if not self.background:
+            return MOST_ANSWERABLE
+        return min(_log_odds(ANSWERABLE_WEIGHTS, self), MOST_ANSWERABLE)
 
 
 def is_doubtful(asked: QueryEvidence) -> bool:
@@ -177,9 +177,8 @@ def is_doubtful(asked: QueryEvidence) -> bool:
     weight grows as files are excluded.
     """
     weights = RELATED_WEIGHTS
-    alone = weights["intercept"] + sum(
-        weights[fact] * getattr(asked, fact) for fact in ("unknown", "words", "topic")
-    )
+    of_question = ("intercept", "unknown", "words", "topic")
+    alone = _log_odds({name: weights[name] for name in of_question}, asked)
     without_definitions = asked.odds - weights["definition"] * asked.definition
     return bool(max(alone, without_definitions - MOST_GAINED_BY_FILTERS) < FLOOR)
 
@@ -219,21 +218,11 @@ class Confidence:
     lead: float
 
 
-class _Logistic:
-    """Log odds from the attributes of some evidence; ``weights`` begin with the intercept."""
+def _log_odds(weights: Mapping[str, float], evidence: QueryEvidence | FirstEvidence) -> float:
+    """The intercept, and the sum of the weighted attributes of some evidence."""
+    (_, intercept), *factors = weights.items()
+    return sum((factor * getattr(evidence, name) for name, factor in factors), intercept)
 
-    def __init__(self, weights: Mapping[str, float]) -> None:
-        (_, self._intercept), *factors = weights.items()
-        self._values: Callable[[Any], tuple[float, ...]] = attrgetter(
-            *(name for name, _ in factors)
-        )
-        self._factors = [factor for _, factor in factors]
-
-    def __call__(self, evidence: QueryEvidence | FirstEvidence) -> float:
-        return sum(map(mul, self._factors, self._values(evidence)), self._intercept)
-
-
-_related, _answerable, _first = map(_Logistic, (RELATED_WEIGHTS, ANSWERABLE_WEIGHTS, FIRST_WEIGHTS))
 
 # Where the index's model is not available: values that most questions about the code exceed.
 ASSUMED_MEANING = {"meaning": 0.55, "mean_meaning": 0.45, "spread": 0.2, "background": 0.0}
@@ -311,7 +300,7 @@ def confidences(
         return []
     top = ranked[0].score
     leads = [file.score / top if top > 0 else 0.0 for file in ranked]
-    odds = _first(first_evidence(ranked, leads, asked))
+    odds = _log_odds(FIRST_WEIGHTS, first_evidence(ranked, leads, asked))
     may_answer = asked.answerable >= LEAST_ANSWERABLE or asked.literal
     first = max(_score(odds), LEAST_FIRST) if may_answer else min(_score(odds), MOST_ELSEWHERE)
     if by_chance:

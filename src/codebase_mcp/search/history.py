@@ -7,7 +7,7 @@ compared: a history has at most some ten thousands.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -44,13 +44,7 @@ class HistoryFilters:
 
     def parameters(self) -> dict[str, Any]:
         """The filters as parameters of the statements."""
-        return {
-            "path": self.path,
-            "author": self.author,
-            "since": self.since,
-            "until": self.until,
-            "only": None if self.only is None else list(self.only),
-        }
+        return asdict(self) | {"only": None if self.only is None else list(self.only)}
 
 
 @dataclass(frozen=True, slots=True)

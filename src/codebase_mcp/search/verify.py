@@ -12,7 +12,7 @@ from uuid import UUID
 
 from codebase_mcp.chunking.lines import split_lines
 from codebase_mcp.model import RACY_NS, WORKTREE, FileKind, SourceFile
-from codebase_mcp.search.hits import Hit, Location
+from codebase_mcp.search.hits import Hit
 from codebase_mcp.secrets.masking import begins_with_masked
 from codebase_mcp.source.git_directory import is_bare_repository
 from codebase_mcp.source.open_file import is_real_directory
@@ -68,24 +68,15 @@ class Verifier:
                 continue
             same = []
             for copy in hit.also_at:
-                if self._is_same(copy, hit, local, read):
+                root = local.get(copy.repository_id) if copy.view == WORKTREE else None
+                if root is None or self._is_there(
+                    root, copy.file_path, copy.start_line, hit.content, read
+                ):
                     same.append(copy)
                 else:
                     verified.add_changed(copy.repository_id, copy.file_path)
             verified.hits.append(replace(hit, also_at=tuple(same)) if hit.also_at else hit)
         return verified
-
-    def _is_same(
-        self,
-        copy: Location,
-        hit: Hit,
-        roots: Mapping[UUID, Path],
-        read: dict[Path, list[str] | None],
-    ) -> bool:
-        root = roots.get(copy.repository_id)
-        if root is None or copy.view != WORKTREE:
-            return True
-        return self._is_there(root, copy.file_path, copy.start_line, hit.content, read)
 
     def _is_there(
         self, root: Path, path: str, first: int, text: str, read: dict[Path, list[str] | None]
