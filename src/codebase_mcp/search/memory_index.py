@@ -284,14 +284,14 @@ class MemoryIndex:
         for number in outermost[order].tolist():
             text, line = int(table.texts[number]), int(table.starts[number])
             definition = NamedDefinition(
-                folded,
-                table.strings[table.names[number]],
-                table.strings[table.kinds[number]],
-                line,
-                int(table.ends[number]),
-                int(table.depths[number]),
-                len(outermost),
-                self._chunk_at(text, line),
+                folded=folded,
+                name=table.strings[table.names[number]],
+                kind=table.strings[table.kinds[number]],
+                start_line=line,
+                end_line=int(table.ends[number]),
+                depth=int(table.depths[number]),
+                definers=len(outermost),
+                ordinal=self._chunk_at(text, line),
             )
             yield int(self.blob_ids[text]), definition
 
@@ -323,11 +323,8 @@ class MemoryIndex:
             for number in self.files_of.get(text, ()):
                 if passing is None or passing[number]:
                     file = self.files[number]
-                    score = float(comments[text])
-                    yield (
-                        *(file.snapshot_id, file.path, blob_id),
-                        *(file.language, file.kind, chunks, score),
-                    )
+                    columns = file.snapshot_id, file.path, blob_id, file.language, file.kind
+                    yield *columns, chunks, float(comments[text])
 
     def _passing(self, chunks: Ints, filters: FileFilters) -> Ints:
         if not filters.narrow:

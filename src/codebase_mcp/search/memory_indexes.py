@@ -205,7 +205,7 @@ async def read_index(
     files = await tx.fetch_all(_SQL["files"], ids=ids)
     blob_ids = np.unique(np.fromiter((row[3] for row in files), np.int64, len(files)))
     parts = []
-    for first in range(0, len(blob_ids), _BATCH_TEXTS):
+    for first in range(0, max(len(blob_ids), 1), _BATCH_TEXTS):  # a batch even without texts
         blobs = blob_ids[first : first + _BATCH_TEXTS]
         bound = {"blobs": array_literal(blobs.tolist()), "profile_id": profiles[0]}
         rows = await tx.fetch_many(
@@ -283,45 +283,40 @@ def _assemble(
     parts: Sequence[_Batch],
     files: Sequence[Row],
 ) -> MemoryIndex:
-    counts = _joined([part.chunk_counts for part in parts], np.int32)
+    counts = np.concatenate([part.chunk_counts for part in parts])
     first_chunks = np.concatenate(([0], np.cumsum(counts))).astype(np.int32)
     texts = np.searchsorted(blob_ids, np.array([row[3] for row in files], np.int64)).tolist()
-    names = [np.array(row[7], np.int32) for row in files]
     indexed = [
         IndexedFile(row[0], row[1], row[2], text, row[4], row[5], row[6])
         for row, text in zip(files, texts, strict=True)
     ]
-    name_rows = np.repeat(np.arange(len(files), dtype=np.int32), list(map(len, names)))
-    name_terms = _joined(names, np.int32)
+    name_rows = np.repeat(np.arange(len(files), dtype=np.int32), [len(row[7]) for row in files])
+    name_terms = np.array(list(chain.from_iterable(row[7] for row in files)), np.int32)
     text_counts = [len(part.chunk_counts) for part in parts]
     return MemoryIndex(
-        version,
-        blob_ids,
-        first_chunks,
-        np.repeat(np.arange(len(blob_ids), dtype=np.int32), counts),
-        _joined([part.start_lines for part in parts], np.int32),
-        _joined([part.end_lines for part in parts], np.int32),
-        np.concatenate(
-            [np.zeros((dimension, 0), np.float32), *(part.vectors.T for part in parts)],
-            axis=1,
-        ),
-        _postings([part.words for part in parts], [len(part.start_lines) for part in parts]),
-        _postings([part.comments for part in parts], text_counts),
-        Postings.collect(name_terms, name_rows, np.ones(len(name_terms), np.float32)),
-        _symbol_table(blob_ids, list(chain.from_iterable(part.symbols for part in parts))),
-        indexed,
+        version=version,
+        blob_ids=blob_ids,
+        first_chunks=first_chunks,
+        text_of=np.repeat(np.arange(len(blob_ids), dtype=np.int32), counts),
+        start_lines=np.concatenate([part.start_lines for part in parts]),
+        end_lines=np.concatenate([part.end_lines for part in parts]),
+        vectors=np.concatenate([part.vectors.T for part in parts], axis=1),
+        words=_postings([part.words for part in parts], [len(part.start_lines) for part in parts]),
+        comments=_postings([part.comments for part in parts], text_counts),
+        file_names=Postings.collect(name_terms, name_rows, np.ones(len(name_terms), np.float32)),
+        symbols=_symbol_table(blob_ids, list(chain.from_iterable(p.symbols for p in parts))),
+        files=indexed,
     )
 
 
 def _postings(parts: Sequence[tuple[Ints, Ints, Floats]], sizes: Sequence[int]) -> Postings:
     firsts = np.cumsum([0, *sizes])[:-1]
     return Postings.collect(
-        _joined([terms for terms, _, _ in parts], np.int32),
-        _joined(
-            [rows + np.int32(first) for (_, rows, _), first in zip(parts, firsts, strict=True)],
-            np.int32,
+        np.concatenate([terms for terms, _, _ in parts]),
+        np.concatenate(
+            [rows + np.int32(first) for (_, rows, _), first in zip(parts, firsts, strict=True)]
         ),
-        _joined([weights for _, _, weights in parts], np.float32),
+        np.concatenate([weights for _, _, weights in parts]),
     )
 
 
@@ -343,24 +338,20 @@ def _symbol_table(blob_ids: NDArray[np.int64], rows: Sequence[Row]) -> SymbolTab
         )
     }
     ids = np.fromiter((row[0] for row in rows), np.int64, len(rows))
-    places = np.array([row[4:7] for row in rows], np.int32).reshape(-1, 3)
+    lines = np.array([row[4:7] for row in rows], np.int32).reshape(-1, 3)
     return SymbolTable(
-        strings,
-        np.searchsorted(blob_ids, ids).astype(np.int32),
-        names,
-        kinds,
-        places[:, 0],
-        places[:, 1],
-        places[:, 2],
-        by_name,
-        of_folded,
+        strings=strings,
+        texts=np.searchsorted(blob_ids, ids).astype(np.int32),
+        names=names,
+        kinds=kinds,
+        starts=lines[:, 0],
+        ends=lines[:, 1],
+        depths=lines[:, 2],
+        by_name=by_name,
+        of_folded=of_folded,
     )
 
 
 def _numbered(number_of: dict[str, int], strings: Iterable[str]) -> Ints:
     """The number of each string; a new string gets the next number."""
     return np.array([number_of.setdefault(s, len(number_of)) for s in strings], np.int32)
-
-
-def _joined(arrays: Sequence[NDArray], kind: type) -> NDArray:  # type: ignore[type-arg]
-    return np.concatenate(arrays) if arrays else np.empty(0, kind)

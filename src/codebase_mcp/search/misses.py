@@ -113,13 +113,13 @@ class Misses:
         near = await self._near(project, answer.snapshots, words_to_help(words, total))
         coverage = replace(coverage, skipped=_skipped(answer.snapshots))
         facts = MissFacts(
-            words,
-            total,
-            near,
-            coverage,
-            filtered,
-            better,
-            answer.respelt,
+            words=words,
+            total=total,
+            near=near,
+            coverage=coverage,
+            filtered=filtered,
+            better=better,
+            respelt=answer.respelt,
             best=answer.hits[0].similarity_score if answer.hits else None,
         )
         return explain(corrected, facts)
@@ -137,7 +137,9 @@ class Misses:
         If there are hits with the filters, the file must have a good score.
         """
         unfiltered = await self._searcher.search(
-            *(project, question, Request(limit=1, context_lines=0)),
+            project,
+            question,
+            Request(limit=1, context_lines=0),
             SearchedSnapshots(snapshot_ids),
         )
         for hit in unfiltered.hits:

@@ -126,13 +126,13 @@ def parse_query(text: str) -> Query:
     is_one_word = len(text.split()) == 1
     expected = () if is_one_word else chain.from_iterable(map(word_stems, identifiers))
     return Query(
-        text,
-        " ".join(plain),
-        terms,
-        parts,
-        positions,
-        _query_names(content),
-        frozenset(expected),
+        text=text,
+        plain=" ".join(plain),
+        terms=terms,
+        parts=parts,
+        positions=positions,
+        names=_query_names(content),
+        expected=frozenset(expected),
         is_symbol=is_one_word and bool(identifiers),
     )
 

@@ -135,8 +135,7 @@ async def load_scope(
 ) -> Scope:
     """The snapshots to search, and the statistics for choosing and scoring candidates.
 
-    ``snapshot_ids`` replaces the snapshots that are searched by default. ``memory`` is used if it
-    has the version that the database has.
+    ``snapshot_ids`` are searched instead of the default; ``memory`` is used if it is up to date.
     """
     is_default = snapshot_ids is None
     terms = counted_terms(query, expansion)
@@ -161,15 +160,12 @@ async def load_scope(
     }
     if filters.narrow or not is_default:
         # Its plan depends on the filters, so it runs before "prepare" forces generic plans.
-        repository = {"repository_id": filters.repository_id}
-        parameters = ids | repository | filters.parameters() | {"most": FEW_TEXTS + 1}
-        statements["texts"] = _SQL["scope_texts"], parameters
+        statements["texts"] = _texts_statement(filters, ids)
     if with_secondary:
         statements["secondary"] = _SQL["secondary_profile"], {}
     statements["prepare"] = _SQL["prepare"], _PREPARATION
     rows = await fetch_named(tx, statements)
     snapshots = _snapshots(rows["scope"])
-    texts = rows.get("texts")
     secondary = [Profile.from_row(row) for row in rows.get("secondary", ())]
     [(*_, vector_indexes, hidden)] = rows["prepare"]
     has_many_hidden = len(hidden) > _MOST_HIDDEN
@@ -182,13 +178,23 @@ async def load_scope(
         frequencies=dict(rows["frequencies"]),
         expansion=expansion,
         version=scope_version(snapshots),
-        texts=array_literal({blob_id for (blob_id,) in texts})
-        if texts is not None and len(texts) <= FEW_TEXTS
-        else None,
+        texts=_few_texts(rows["texts"]) if "texts" in rows else None,
         hidden=array_literal(hidden) if is_default and not has_many_hidden else "{}",
         sealed=sealed_times(vector_indexes),
         secondary=secondary[0] if secondary else None,
     )
+
+
+def _texts_statement(filters: FileFilters, ids: Mapping[str, str | None]) -> Statement:
+    """The statement for the texts that pass the filters."""
+    repository = {"repository_id": filters.repository_id}
+    parameters = filters.parameters() | repository | {"most": FEW_TEXTS + 1, **ids}
+    return _SQL["scope_texts"], parameters
+
+
+def _few_texts(rows: Sequence[Row]) -> str | None:
+    """The ids of texts as an array; None if they are too many."""
+    return array_literal({blob_id for (blob_id,) in rows}) if len(rows) <= FEW_TEXTS else None
 
 
 async def fetch_named(tx: Transaction, statements: Mapping[str, Statement]) -> dict[str, list[Row]]:

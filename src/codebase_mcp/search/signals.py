@@ -86,22 +86,22 @@ class CandidateSet:
         coverages = [c.evidence.best_words / whole for c in candidates]
         best_coverage = min(max(coverages, default=0.0), 1.0)
         return cls(
-            query,
-            candidates,
-            frequency,
-            paths,
-            names,
-            [
+            query=query,
+            candidates=candidates,
+            frequency=frequency,
+            paths=paths,
+            names=names,
+            depths=[
                 facts.depth - median_depth.get(c.snapshot_id, 0.0)
                 for facts, c in zip(paths, candidates, strict=True)
             ],
-            [c.evidence.mean_meaning for c in candidates],
-            coverages,
-            best_coverage,
-            unnamed_share(paths, [name for name, _ in names], rarity(query, frequency)),
-            1.0 - best_coverage if _is_one_phrase(query) else 0.0,
-            [c.evidence.nearest for c in candidates],
-            not _TEST_WORDS.isdisjoint(words.positions),
+            meanings=[c.evidence.mean_meaning for c in candidates],
+            coverages=coverages,
+            best_coverage=best_coverage,
+            unnamed=unnamed_share(paths, [name for name, _ in names], rarity(query, frequency)),
+            scattered=1.0 - best_coverage if _is_one_phrase(query) else 0.0,
+            nearest=[c.evidence.nearest for c in candidates],
+            wants_tests=not _TEST_WORDS.isdisjoint(words.positions),
         )
 
 
