@@ -7,16 +7,15 @@
 
 Prints the coefficients for ``search/confidence.py``. ``RELATED_WEIGHTS`` is fitted to separate the
 questions about the code from the unrelated ones; each set has the same weight. ``FLOOR`` is where
-the share ``LOST`` of the relevant files among the first ten is lost. ``HERE_WEIGHTS`` is fitted to
-separate everyday questions from those of other repositories; below ``LEAST_HERE`` lies the share
-``LOST_ELSEWHERE`` of those that belong. ``FIRST_WEIGHTS`` and ``OTHERS_WEIGHTS`` are fitted on the
-first ten candidates of the development queries, of those without file names, of the everyday ones
-and of those of further dumps (of ``training/projects.py``), and on those of foreign questions, of
-which none is right. Make such a dump with a table that was trained without these projects
-(``training/mine.py --without``): with the product's own, which has learned these questions, the
-first hit seems surer than it is.
-The printed figures are cross-validated over repositories, and over unrelated
-questions; the parts named "check" are never used for fitting.
+the share ``LOST`` of the relevant files among the first ten is lost. ``ANSWERABLE_WEIGHTS`` is
+fitted to separate everyday questions from those of other repositories; below ``LEAST_ANSWERABLE``
+lies the share ``LOST_ELSEWHERE`` of those that belong. ``FIRST_WEIGHTS`` and ``OTHERS_WEIGHTS`` are
+fitted on the first ten candidates of the development queries, of those without file names, of the
+everyday ones and of those of further dumps (of ``training/projects.py``), and on those of foreign
+questions, of which none is right. Make such a dump with a table that was trained without these
+projects (``training/mine.py --without``): with the product's own, which has learned these
+questions, the first hit seems surer than it is. The printed figures are cross-validated over
+repositories, and over unrelated questions; the parts named "check" are never used for fitting.
 """
 
 from __future__ import annotations
@@ -31,12 +30,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from codebase_mcp.search.confidence import (
+    ANSWERABLE_WEIGHTS,
     FILES_CONSIDERED,
     FIRST_WEIGHTS,
-    HERE_WEIGHTS,
     LEAST_LEAD,
     MOST,
-    MOST_HERE,
+    MOST_ANSWERABLE,
     OTHERS_WEIGHTS,
     RANKS_HALVING,
     RELATED_WEIGHTS,
@@ -225,7 +224,7 @@ class Files:
         }
 
 
-HERE = tuple(name for name in HERE_WEIGHTS if name != "intercept")
+HERE = tuple(name for name in ANSWERABLE_WEIGHTS if name != "intercept")
 FIRST = tuple(name for name in FIRST_WEIGHTS if name != "intercept")
 OTHERS = tuple(name for name in OTHERS_WEIGHTS if name != "intercept")
 
@@ -283,9 +282,9 @@ class Fitting:
     def here_odds(self, here: Logistic) -> Numbers:
         """The odds that this code has what is asked for, for each question."""
         background, missing = self._asked.evidence(("background", "missing")).T
-        odds = np.minimum(here.odds(self._here_evidence), MOST_HERE)
-        found: Numbers = np.where(background == 0, MOST_HERE, odds)
-        found[missing > 0] = -MOST_HERE
+        odds = np.minimum(here.odds(self._here_evidence), MOST_ANSWERABLE)
+        found: Numbers = np.where(background == 0, MOST_ANSWERABLE, odds)
+        found[missing > 0] = -MOST_ANSWERABLE
         return found
 
     def scores(self, fitted: Fitted) -> Numbers:
@@ -296,7 +295,7 @@ class Fitting:
 
     def _first_evidence(self, here: Logistic) -> Numbers:
         """A row for each question with candidates, a column for each of `FIRST`."""
-        columns = self.files.first_evidence | {"here": self.here_odds(here)[self.files.asked]}
+        columns = self.files.first_evidence | {"answerable": self.here_odds(here)[self.files.asked]}
         return np.column_stack([columns[name] for name in FIRST])
 
     def _first_odds(self, here: Logistic, first: Logistic) -> Numbers:
@@ -380,11 +379,11 @@ def main() -> None:
         scores[evaluated[question]] = fitting.scores(found)[evaluated[question]]
         here[evaluated] = fitting.here_odds(found.here)[evaluated]
     found = fitting.fit(unchecked)
-    print(f"HERE_WEIGHTS = {found.here}\ncross-validated:")
+    print(f"ANSWERABLE_WEIGHTS = {found.here}\ncross-validated:")
     report_here(asked, here, fitting.native & unchecked)
     print("fitted on all but the check parts:")
     least = report_here(asked, fitting.here_odds(found.here), fitting.native & unchecked)
-    print(f"LEAST_HERE = {least:.2f}")
+    print(f"LEAST_ANSWERABLE = {least:.2f}")
     print(f"FIRST_WEIGHTS = {found.first}\nOTHERS_WEIGHTS = {found.others}")
     is_first = shown & (fitting.files.position == 0)
     for name in (*_MATCH_SETS, *FOREIGN):

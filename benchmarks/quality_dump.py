@@ -152,8 +152,8 @@ class Dumping:
             _facts_of(repository, asked)
             | {
                 "evidence": asdict(ranking.evidence),
-                "least_meaning": ranking.found.least_meaning,
-                "frequency": dict(ranking.found.frequency),
+                "least_meaning": ranking.candidates.least_meaning,
+                "frequency": dict(ranking.candidates.frequency),
             }
         )
 

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Literal
 
-from codebase_mcp.search.paths import path_facts
 from codebase_mcp.search.query import name_stems, parse_query
+from codebase_mcp.search.signals import path_facts
 
 DEPTH = 10
 ROUNDS = 2_000

@@ -27,8 +27,8 @@ from codebase_mcp.embedding.static import StaticEmbedder
 from codebase_mcp.errors import DatabaseUnavailable
 from codebase_mcp.index import secondary_model, store
 from codebase_mcp.search.candidates import RANKED_BY_MEANING, find_candidates
-from codebase_mcp.search.database_lists import DatabaseLists
 from codebase_mcp.search.filters import FileFilters
+from codebase_mcp.search.lists import DatabaseLists
 from codebase_mcp.search.query import parse_query
 from codebase_mcp.search.scope import QueryVector, load_scope
 
@@ -82,8 +82,8 @@ async def nearest_by_search(
     scope = await load_scope(tx, query, {}, filters)
     asked = QueryVector(scope.profiles[0], await embedder.embed_query(question))
     assert asked.profile.id == profile.id
-    found = await find_candidates(DatabaseLists(tx, scope), query, [asked], scope)
-    by_meaning = [c for c in found.candidates if c.evidence.meaning]
+    found = await find_candidates(DatabaseLists(tx, query, scope), [asked])
+    by_meaning = [c for c in found.files if c.evidence.meaning]
     by_meaning.sort(key=lambda c: -c.evidence.best_meaning)
     return [c.blob_id for c in by_meaning]
 

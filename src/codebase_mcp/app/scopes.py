@@ -1,8 +1,8 @@
-"""Which repositories does a call mean? And is what it means indexed?
+"""Which repositories does a call mean, and are they indexed?
 
-In the default workspace, which nobody chose, a call that names no repository means the one that its
-caller stands in; in a named project all of its repositories, that one first. A caller over HTTP
-stands nowhere. A repository that is not indexed yet is indexed first.
+In the default workspace a call without a repository means the repository around the caller's
+directory; in a named project it means all repositories, that repository first. A caller over HTTP
+has no directory. A repository that is not indexed yet is indexed first.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ from codebase_mcp.settings.loading import Settings
 from codebase_mcp.settings.reach import allowed_roots
 
 NamedRepository = UUID | Literal["all"] | None
-"""The repository that a call names: by its id, all of them, or none."""
+"""The repository that a call names: an id, all repositories, or None."""
 
-# The projects that somebody has assigned to a repository, or nobody to any: those that a first
-# question may add to. A project that a caller names may be another repository's.
+# A first question may add a repository to the default workspace, and to the project that its
+# configuration names, but not to a project that a caller names: that may belong to other code.
 _OWN: frozenset[ProjectSource] = frozenset({"default", "config"})
 
 
 @dataclass(frozen=True, slots=True)
 class CallScope:
-    """The project and the repositories that a call means, and where its caller stands.
+    """The project and the repositories that a call means, and the caller's directories.
 
-    ``source`` says how the project was found. ``directories`` are those of the caller, ``roots``
-    the repositories around them, whether the call means these or not.
+    ``source`` says how the project was chosen. ``roots`` are the repositories around the caller's
+    ``directories``, even if the call means different ones.
 
-    ``kind`` is ``workspace`` if it means all of its project, whichever these are. ``trees`` are
-    those that are indexed at least in part; ``has_others`` says that the project has more.
+    ``kind`` is ``workspace`` if the call means all repositories of the project. ``trees`` are the
+    repositories that are indexed at least in part; ``has_others`` means that the project has more.
     ``first_runs`` are not done yet.
     """
 
@@ -60,28 +60,28 @@ class CallScope:
 
     @property
     def only(self) -> frozenset[UUID] | None:
-        """The ids of the repositories; None if those are all of the project."""
+        """The ids of the repositories; None if the call means the whole project."""
         return frozenset(self.repository_ids) if self.has_others else None
 
     @property
     def snapshot_ids(self) -> tuple[int, ...] | None:
-        """The snapshots of their files on disk; None if those are all of the project."""
+        """The snapshots of their files on disk; None if the call means the whole project."""
         return tuple(tree.snapshot_id for tree in self.trees) if self.has_others else None
 
     def narrowed_to(self, repository_id: UUID) -> CallScope:
-        """The same with one of its repositories alone."""
+        """The same scope, limited to a single repository."""
         chosen = [tree for tree in self.trees if tree.repository_id == repository_id]
         scope = _narrowed(self, chosen, self.trees)
         return replace(scope, has_others=scope.has_others or self.has_others)
 
     @property
     def first(self) -> frozenset[int]:
-        """The snapshots that go first where scores are close: those where the caller stands."""
+        """The snapshots of the caller's repositories, which go first where scores are close."""
         return frozenset(tree.snapshot_id for tree in self.trees if tree.root in self.roots)
 
 
 class Scopes:
-    """Decides what calls mean; the only place that does."""
+    """Decides what calls mean; nothing else does."""
 
     def __init__(
         self, settings: Settings, resolver: Resolver, trees: IndexedTrees, first_runs: FirstRuns
@@ -100,11 +100,11 @@ class Scopes:
         may_index: bool = True,
         report: ReportProgress | None = None,
     ) -> CallScope:
-        """What a call means; what is not indexed yet is indexed for some seconds, if it may be.
+        """Resolve a call; repositories that are not indexed yet are indexed for some seconds.
 
         Raises:
-            ProjectNotFound: no such project, or nothing is indexed where the caller stands and it
-                is not indexed by itself.
+            ProjectNotFound: no such project, or the caller's repository is not indexed and must
+                not be indexed by a question.
             InvalidInput, PermissionDenied: as `Resolver.resolve`.
         """
         try:
@@ -122,20 +122,20 @@ class Scopes:
             scope = replace(workspace, trees=tuple(trees), roots=await self._roots(identity, trees))
             if named == "all" or not scope.roots:
                 return scope
-            return await self._where_caller_stands(scope, identity, may_index, report)
+            return await self._around_caller(scope, identity, may_index, report)
 
-    async def _where_caller_stands(
+    async def _around_caller(
         self, scope: CallScope, identity: Identity, may_index: bool, report: ReportProgress | None
     ) -> CallScope:
-        """What a call means that names no repository; these are indexed first."""
+        """Resolve a call without a repository; missing repositories are indexed first."""
         project, roots = scope.project, scope.roots
         is_own = scope.source in _OWN or project.project_id is None
         missing = _not_indexed(roots, scope.trees) if is_own else []
         reasons = {root: await self._reason_not_to_index(root, identity) for root in missing}
-        if may_index and (wanted := [root for root in missing if not reasons[root]]):
-            going = await self._first_runs.wait_for(project, wanted, report)
+        if may_index and (indexable := [root for root in missing if not reasons[root]]):
+            unfinished = await self._first_runs.wait_for(project, indexable, report)
             trees = await self._trees.recent(project, reload=True)
-            scope = replace(scope, trees=tuple(trees), first_runs=going)
+            scope = replace(scope, trees=tuple(trees), first_runs=unfinished)
         if project.project_id is not None:
             if not scope.trees and not scope.first_runs:
                 raise _never_indexed(project, roots[0])
@@ -144,11 +144,11 @@ class Scopes:
         if not chosen and not scope.first_runs:
             chosen = _below(scope.trees, scope.directories)
         if not chosen and not scope.first_runs and may_index:
-            raise _not_by_itself(missing[0], reasons[missing[0]])
+            raise _not_indexed_by_question(missing[0], reasons[missing[0]])
         return _narrowed(scope, chosen, scope.trees)
 
     async def _may_create(self, project_id: str | None, identity: Identity) -> bool:
-        """Whether a question creates the project that is missing, as it indexes a repository."""
+        """Whether a question creates the missing project by indexing a repository."""
         choice = await self._resolver.choose(project_id, identity)
         if choice.source != "config":
             return False
@@ -157,18 +157,18 @@ class Scopes:
         return None in reasons
 
     async def _roots(self, identity: Identity, trees: Sequence[Tree]) -> tuple[Path, ...]:
-        """The roots of the repositories that a caller stands in, indexed or not."""
+        """The roots of the repositories around a caller's directories, indexed or not."""
         if not identity.directories:
             return ()
         indexed = frozenset(tree.root for tree in trees)
         return await asyncio.to_thread(
             lambda: tuple(
-                dict.fromkeys(repository_around(one, indexed) for one in identity.directories)
+                dict.fromkeys(repository_around(path, indexed) for path in identity.directories)
             )
         )
 
     async def _reason_not_to_index(self, root: Path, identity: Identity) -> str | None:
-        """Why a question does not index this repository; None if it does."""
+        """The reason why a question does not index this repository; None if it does."""
         if self._settings.auto_index == "never":
             return "that is turned off (--auto-index never)"
         if "index" not in identity.access.scopes:
@@ -177,18 +177,18 @@ class Scopes:
 
 
 def _not_indexed(roots: Sequence[Path], trees: Sequence[Tree]) -> list[Path]:
-    """The roots that were never indexed to the end, and whose run nobody has cancelled."""
-    known = {tree.root for tree in trees if tree.is_complete or tree.was_cancelled}
-    return [root for root in roots if root not in known]
+    """The roots without a complete index, unless their run was cancelled."""
+    indexed = {tree.root for tree in trees if tree.is_complete or tree.was_cancelled}
+    return [root for root in roots if root not in indexed]
 
 
 def _below(trees: Sequence[Tree], directories: Sequence[Path]) -> list[Tree]:
     """The repositories below some directories."""
-    return [tree for tree in trees if any(tree.root.is_relative_to(one) for one in directories)]
+    return [tree for tree in trees if any(tree.root.is_relative_to(path) for path in directories)]
 
 
 def _narrowed(scope: CallScope, chosen: Sequence[Tree], trees: Sequence[Tree]) -> CallScope:
-    """The scope with some repositories of its project alone."""
+    """The scope, limited to some repositories of its project."""
     has_others = len(chosen) < len(trees)
     return replace(scope, kind="repository", trees=tuple(chosen), has_others=has_others)
 
@@ -201,7 +201,7 @@ def _never_indexed(project: Project, root: Path) -> ProjectNotFound:
     )
 
 
-def _not_by_itself(root: Path, reason: str | None) -> ProjectNotFound:
+def _not_indexed_by_question(root: Path, reason: str | None) -> ProjectNotFound:
     because = f", and a question does not index it: {reason}" if reason else ""
     return ProjectNotFound(
         f"{root} is not indexed{because}",

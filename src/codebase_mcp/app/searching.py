@@ -16,7 +16,7 @@ from codebase_mcp.freshness.verified_search import Freshness, IndexFreshness
 from codebase_mcp.index.progress import RunPhase
 from codebase_mcp.model import WORKTREE
 from codebase_mcp.search.help import IndexCoverage, is_weak
-from codebase_mcp.search.search import Answer, Request, Searcher
+from codebase_mcp.search.search import Answer, Request, SearchedSnapshots, Searcher
 from codebase_mcp.search.slow import SlowSearches
 from codebase_mcp.secrets.masking import mask_token
 from codebase_mcp.telemetry.metrics import SEARCH_STEP_DURATION
@@ -83,9 +83,15 @@ class Searches:
             coverage = IndexCoverage(truth.state, truth.files_pending, truth.files_failed)
             is_named = request.filters.repository_id is not None
             ids = None if is_named or ref is not None else scope.snapshot_ids
-            asked = replace(request, snapshot_ids=ids)
             with step("help"):
-                help_ = await self._misses.help(project, query, asked, answer, coverage)
+                help_ = await self._misses.help(
+                    project,
+                    query,
+                    filters=request.filters,
+                    snapshot_ids=ids,
+                    answer=answer,
+                    coverage=coverage,
+                )
         with step("notes"):
             notes = await notes_of(database, project, answer) if with_notes else ()
             usage = await usage_of_first(database, project, answer)
@@ -110,17 +116,18 @@ class Searches:
         project = scope.project
         # The snapshots say which repository is searched; as a filter it would be checked again.
         filters = replace(request.filters, repository_id=None)
-        request = replace(request, filters=filters, first=scope.first)
-        search = partial(self._freshness.search, project, query)
+        request = replace(request, filters=filters)
+        snapshots = SearchedSnapshots(scope.snapshot_ids, first=scope.first)
+        search = partial(self._freshness.search, project, query, request)
         names: Mapping[str, str] = {}
         if scope.first_runs and not scope.trees:
             answer = Answer([], 0, 0, total_is_lower_bound=False, snapshots=())
             truth = await self._freshness.state_of(project, ())
         elif ref is None or ref == WORKTREE:
-            answer, truth = await search(replace(request, snapshot_ids=scope.snapshot_ids))
+            answer, truth = await search(snapshots)
         else:
             answer, truth, names = await self._app.views.search(
-                project, request, ref, search, only=scope.only
+                project, ref, snapshots, search, only=scope.only
             )
         if scope.first_runs:
             truth = _still_indexing(truth, scope.first_runs)

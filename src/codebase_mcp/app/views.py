@@ -1,9 +1,9 @@
 """Which snapshots does a ref mean? Commits become searchable when they are asked for.
 
-A ref is a branch, a tag, a commit, or ``worktree``, the files on disk. A range leads from one to
-another: ``A..B``, or ``A...B`` from where B left A. Git says which commit a ref means, at most once
-a second. A commit that is not indexed yet is indexed first, as far as a time budget allows; the
-rest follows in the background.
+A ref is a branch, a tag, a commit, or ``worktree``, the files on disk. A range is ``A..B``, or
+``A...B`` from the merge base of both. Git resolves a ref at most once a second. A commit that is
+not indexed yet is indexed first, as far as a time budget allows; the rest follows in the
+background.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from codebase_mcp.index.refs import (
 )
 from codebase_mcp.model import WORKTREE
 from codebase_mcp.search.changes import Range
-from codebase_mcp.search.search import Answer, Request
+from codebase_mcp.search.search import Answer, SearchedSnapshots
 from codebase_mcp.source.git_directory import GitRepository, git_repository_at
 from codebase_mcp.source.git_refs import Ref, list_refs, merge_base, resolve_commit
 from codebase_mcp.source.selection import Selection
@@ -53,22 +53,22 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-# For how long an answer of git is valid.
+# A resolved ref is valid for this time.
 FRESH_S = 1.0
 
-# How long a search waits for a commit to be indexed.
+# A search waits this long for a commit to be indexed.
 BUDGET_S = 10.0
 
-# How many branches are kept searchable.
+# The largest number of branches that are kept searchable.
 MAX_KEPT = 1_000
 
-# How often a search begins anew whose snapshots were dropped.
+# The number of attempts of a search whose snapshots are dropped meanwhile.
 _MAX_SEARCHES = 10
 
-# How many refs one search may name.
+# The largest number of refs of a search.
 MAX_REFS = 8
 
-# What is not committed yet.
+# The ref for changes that are not committed yet.
 UNCOMMITTED = "uncommitted"
 
 _RULE = (
@@ -78,42 +78,40 @@ _RULE = (
 _RANGE = re.compile(r"(?P<old>\S*?)(?P<dots>\.{2,3})(?P<new>\S*)")
 
 
-Search = Callable[["Request"], Awaitable["tuple[Answer, IndexFreshness]"]]
+Search = Callable[[SearchedSnapshots], Awaitable["tuple[Answer, IndexFreshness]"]]
 
 
 @dataclass(frozen=True, slots=True)
 class ChosenViews:
-    """The snapshots that refs mean; ``names`` maps commits to the refs that led to them.
+    """The snapshots that refs mean, or the changes of a range; ``names`` maps commits to refs.
 
-    ``ranges`` are the changes to search in, if a range was asked for.
+    ``chosen_at`` is a monotonic time.
     """
 
     snapshot_ids: tuple[int, ...]
     names: Mapping[str, str]
     ranges: tuple[Range, ...] = ()
+    chosen_at: float = field(default_factory=time.monotonic)
 
 
 @dataclass(frozen=True, slots=True)
-class _Meant:
-    """A commit of a repository, and the ref that led to it."""
+class _Commit:
+    """A commit of a repository, and the ref that was resolved to it.
+
+    ``repository`` is None if it is not on this machine.
+    """
 
     tree: Tree
     repository: GitRepository | None
     name: str
-    commit: str
-
-
-@dataclass(slots=True)
-class _Cached:
-    views: ChosenViews
-    at: float = field(default_factory=time.monotonic)
+    hash: str
 
 
 class Views:
-    """Finds the snapshots of refs, and has missing ones made.
+    """Finds the snapshots of refs, and indexes missing commits.
 
-    ``indexer`` is asked for when a commit has to be indexed; ``selection_of`` says which files of a
-    repository are listed. With ``only_once`` a search waits for commits as long as it takes.
+    ``indexer`` is called when a commit has to be indexed; ``selection_of`` says which files of a
+    repository are listed. With ``only_once`` a search waits for commits without a limit.
     """
 
     def __init__(
@@ -128,11 +126,11 @@ class Views:
         self._indexer = indexer
         self._selection_of = selection_of
         self._only_once = only_once
-        self._cache: dict[tuple[str, str, frozenset[UUID] | None], _Cached] = {}
+        self._cache: dict[tuple[str, str, frozenset[UUID] | None], ChosenViews] = {}
         self._runs: dict[tuple[str, UUID, str], asyncio.Task[CommitRun]] = {}
 
     async def close(self) -> None:
-        """Cancel what is being indexed; the next search goes on with it."""
+        """Cancel the runs of commits; the next search continues them."""
         tasks = list(self._runs.values())
         for task in tasks:
             task.cancel()
@@ -143,7 +141,7 @@ class Views:
         self._cache.clear()
 
     async def follow(self, project: Project, run: RunResult, patterns: Sequence[str]) -> RunResult:
-        """After an index run bring the branches that are kept up to date.
+        """After an index run update the branches that are kept.
 
         An error becomes a notice of the run.
         """
@@ -156,16 +154,16 @@ class Views:
     async def search(
         self,
         project: Project,
-        request: Request,
         ref: str,
+        snapshots: SearchedSnapshots,
         search: Search,
         *,
         only: frozenset[UUID] | None = None,
     ) -> tuple[Answer, IndexFreshness, Mapping[str, str]]:
-        """Search what a ref means, and once more if that was dropped meanwhile.
+        """Search the snapshots of a ref, and again if they were dropped meanwhile.
 
-        ``only`` are the ids of the repositories to search; without it all of the project.
-        Returns for each commit the ref that led to it, too.
+        ``only`` are the ids of the repositories to search; None means all of the project. The third
+        value maps commits to their refs.
 
         Raises:
             SnapshotDropped: that happened several times.
@@ -176,8 +174,8 @@ class Views:
                 with step("commits"):
                     chosen = await self.choose(project, ref, only)
                 ids, ranges = chosen.snapshot_ids, chosen.ranges
-                answer, truth = await search(replace(request, snapshot_ids=ids, ranges=ranges))
-                if {one.id for one in answer.snapshots}.issuperset(ids):
+                answer, truth = await search(replace(snapshots, ids=ids, ranges=ranges))
+                if {snapshot.id for snapshot in answer.snapshots}.issuperset(ids):
                     return answer, truth, chosen.names
             self.forget()
         raise SnapshotDropped
@@ -185,7 +183,7 @@ class Views:
     async def choose(
         self, project: Project, ref: str, only: frozenset[UUID] | None = None
     ) -> ChosenViews:
-        """The snapshots that some refs mean, separated by spaces, in all repositories or in some.
+        """The snapshots of some refs, separated by spaces, in all repositories or in ``only``.
 
         Raises:
             InvalidInput: no repository has such a ref, or there are too many refs.
@@ -195,8 +193,8 @@ class Views:
         """
         key = project.schema_name, ref, only
         cached = self._cache.get(key)
-        if cached is not None and time.monotonic() - cached.at < FRESH_S:
-            return cached.views
+        if cached is not None and time.monotonic() - cached.chosen_at < FRESH_S:
+            return cached
         trees = await self._trees(project, only)
         if not trees and only is None:
             raise ProjectNotFound(
@@ -209,36 +207,37 @@ class Views:
             views, is_complete = await self._choose_states(project, trees, ref)
         if is_complete:
             oldest = time.monotonic() - FRESH_S
-            self._cache = {k: c for k, c in self._cache.items() if c.at > oldest}
-            self._cache[key] = _Cached(views)
+            self._cache = {k: c for k, c in self._cache.items() if c.chosen_at > oldest}
+            self._cache[key] = views
         return views
 
     async def _trees(self, project: Project, only: frozenset[UUID] | None) -> list[Tree]:
         async with self._database.transaction(project, readonly=True) as tx:
             trees = await load_trees(tx)
-        return [one for one in trees if only is None or one.repository_id in only]
+        return [tree for tree in trees if only is None or tree.repository_id in only]
 
     async def _choose_states(
         self, project: Project, trees: Sequence[Tree], ref: str
     ) -> tuple[ChosenViews, bool]:
-        """The snapshots of some states, and whether all are complete."""
+        """The snapshots of some refs, and whether all are complete."""
         names = list(dict.fromkeys(ref.split()))
         if not 0 < len(names) <= MAX_REFS:
             message = f"ref names {len(names)} states"
             raise InvalidInput.of("ref", ref, message, rule=_RULE)
-        meant = await self._meant(project, trees, [name for name in names if name != WORKTREE])
-        stored = await self._commits(project, meant)
+        of_commits = [name for name in names if name != WORKTREE]
+        commits = await self._resolve_names(project, trees, of_commits)
+        stored = await self._commits(project, commits)
         ids = [tree.snapshot_id for tree in trees] if WORKTREE in names else []
-        ids += [one.snapshot_id for one in stored if one is not None]
-        views = ChosenViews(tuple(dict.fromkeys(ids)), {one.commit: one.name for one in meant})
-        return views, all(one is not None and one.is_complete for one in stored)
+        ids += [commit.snapshot_id for commit in stored if commit is not None]
+        views = ChosenViews(tuple(dict.fromkeys(ids)), {c.hash: c.name for c in commits})
+        return views, all(commit is not None and commit.is_complete for commit in stored)
 
     async def _choose_range(
         self, project: Project, trees: Sequence[Tree], bounds: re.Match[str]
     ) -> tuple[ChosenViews, bool]:
-        """The snapshots before and after a change, and whether no repository's is missing.
+        """The snapshots before and after a change, and whether no repository is missing.
 
-        Repositories that have only one of the two states are left out.
+        Repositories without one of the two commits are left out.
         """
         old, dots, new = (bounds[part] for part in ("old", "dots", "new"))
         ranges: list[Range] = []
@@ -253,37 +252,37 @@ class Views:
             except InvalidInput as refused:
                 error = error or refused
                 continue
-            commits = [one for one in (before, after) if one is not None]
+            commits = [commit for commit in (before, after) if commit is not None]
             stored = await self._commits(project, commits)
-            ids = [one.snapshot_id for one in stored if one is not None and one.is_complete]
-            if len(ids) < len(commits):  # half a change would show all of the other state
+            ids = [c.snapshot_id for c in stored if c is not None and c.is_complete]
+            if len(ids) < len(commits):  # half a change would show the whole second snapshot
                 is_complete = False
                 error = IndexingFailed(
                     f"{bounds[0]} is still being indexed", hint="Search again in a few seconds."
                 )
                 continue
-            names |= {one.commit: one.name for one in commits}
+            names |= {commit.hash: commit.name for commit in commits}
             ranges.append(Range(*ids, *([tree.snapshot_id] if after is None else [])))
         if error is not None and not ranges:
             raise error
-        ids = [snapshot for one in ranges for snapshot in (one.old, one.new)]
+        ids = [snapshot for change in ranges for snapshot in (change.old, change.new)]
         return ChosenViews(tuple(dict.fromkeys(ids)), names, tuple(ranges)), is_complete
 
     async def _bounds(
         self, project: Project, tree: Tree, old: str, new: str, dots: str
-    ) -> tuple[_Meant, _Meant | None]:
-        """The commits before and after a change; None stands for the files on disk."""
+    ) -> tuple[_Commit, _Commit | None]:
+        """The commits before and after a change; None means the files on disk."""
         before = await self._resolved(project, tree, old)
         after = None if new == WORKTREE else await self._resolved(project, tree, new)
         if dots == "..." and before.repository is not None:
             tip = await self._resolved(project, tree, "HEAD") if after is None else after
-            base = await asyncio.to_thread(merge_base, before.repository, before.commit, tip.commit)
+            base = await asyncio.to_thread(merge_base, before.repository, before.hash, tip.hash)
             if base is None:
                 message = f"{old!r} and {new!r} have no commit in common"
                 raise InvalidInput.of(
                     "ref", f"{old}...{new}", message, rule=_RULE, hint=f"Try {old}..{new}."
                 )
-            before = replace(before, commit=base)
+            before = replace(before, hash=base)
         return before, after
 
     async def index(
@@ -296,9 +295,9 @@ class Views:
         is_kept: bool = False,
         gone: Sequence[str] = (),
     ) -> dict[str, CommitRun]:
-        """Index what some refs of a repository mean; ``is_kept`` ones stay searchable.
+        """Index the commits of some refs of a repository; with ``is_kept`` they stay searchable.
 
-        Names that are ``gone`` are forgotten, as are those that have not been used for long.
+        Names that are ``gone`` are forgotten, as are names that were not used for long.
 
         Raises:
             InvalidInput: there is no such ref.
@@ -311,7 +310,7 @@ class Views:
         for name, commit in commits.items():
             async with self._database.transaction(project) as tx:
                 await remember_ref(tx, repository_id, name, commit, is_kept=is_kept)
-            runs[name] = await self._run(project, _Meant(tree, repository, name, commit))
+            runs[name] = await self._run(project, _Commit(tree, repository, name, commit))
         async with self._database.transaction(project) as tx:
             await forget_refs(tx, repository_id, gone)
         return runs
@@ -319,9 +318,9 @@ class Views:
     async def refresh(
         self, project: Project, repository_id: UUID, root: Path, patterns: Sequence[str]
     ) -> None:
-        """Have the branches that are kept follow their refs, and forget refs that vanished.
+        """Update the branches that are kept, and forget refs that vanished.
 
-        Kept are those whose names match a pattern, at most ``MAX_KEPT``, the newest ones.
+        The newest branches that match a pattern are kept, at most ``MAX_KEPT``.
 
         Raises:
             IndexingFailed: git cannot list the refs, or a commit could not be indexed.
@@ -339,56 +338,55 @@ class Views:
             await keep_only(tx, repository_id, kept)
         await self.index(project, repository_id, root, kept, is_kept=True, gone=gone)
 
-    async def _meant(
+    async def _resolve_names(
         self, project: Project, trees: Sequence[Tree], names: Sequence[str]
-    ) -> list[_Meant]:
-        """The commits that some names mean; each must mean one in some repository."""
-        found: list[_Meant] = []
+    ) -> list[_Commit]:
+        """The commits of some names; each name must be a ref of some repository."""
+        commits: list[_Commit] = []
         for name in names:
             errors: list[InvalidInput] = []
-            here = len(found)
             for tree in trees:
                 try:
-                    found.append(await self._resolved(project, tree, name))
+                    commits.append(await self._resolved(project, tree, name))
                 except InvalidInput as error:
                     errors.append(error)
-            if len(found) == here and trees:
+            if trees and len(errors) == len(trees):
                 raise errors[0]
-        return found
+        return commits
 
-    async def _resolved(self, project: Project, tree: Tree, name: str) -> _Meant:
+    async def _resolved(self, project: Project, tree: Tree, name: str) -> _Commit:
         repository = await asyncio.to_thread(git_repository_at, tree.root)
         if repository is not None:
             commit = await asyncio.to_thread(resolve_commit, repository, name)
-            return _Meant(tree, repository, name, commit)
-        # The files are not on this machine: what was asked for elsewhere can be searched.
+            return _Commit(tree, repository, name, commit)
+        # The files are not on this machine: only indexed commits can be searched.
         async with self._database.transaction(project, readonly=True) as tx:
             stored = await load_refs(tx, tree.repository_id)
         for ref in stored:
             if name in (ref.name, ref.commit):
-                return _Meant(tree, None, name, ref.commit)
-        known = ", ".join(ref.name for ref in stored[:MAX_REFS])
+                return _Commit(tree, None, name, ref.commit)
+        indexed = ", ".join(ref.name for ref in stored[:MAX_REFS])
         raise InvalidInput.of(
             "ref",
             name,
             f"{tree.root} is not a git repository on this machine, and {name!r} was not indexed",
             rule=_RULE,
-            hint=f"Indexed: {known}." if known else "Leave ref out to search the files.",
+            hint=f"Indexed: {indexed}." if indexed else "Leave ref out to search the files.",
         )
 
     async def _commits(
-        self, project: Project, meant: Sequence[_Meant]
+        self, project: Project, commits: Sequence[_Commit]
     ) -> list[StoredCommit | None]:
-        """What is stored of some commits, after the missing ones have been made, if time allows."""
+        """The stored commits, after missing commits have been indexed, if time allows."""
         async with self._database.transaction(project) as tx:
-            # In one order: two searches must not wait for each other.
-            for one in sorted(meant, key=lambda one: (one.tree.repository_id, one.name)):
-                await remember_ref(tx, one.tree.repository_id, one.name, one.commit)
-            stored = await _load(tx, meant)
+            # In a fixed order, so that two searches cannot deadlock.
+            for commit in sorted(commits, key=lambda c: (c.tree.repository_id, c.name)):
+                await remember_ref(tx, commit.tree.repository_id, commit.name, commit.hash)
+            stored = await _load(tx, commits)
         tasks = [
-            self._start(project, one)
-            for one, known in zip(meant, stored, strict=True)
-            if one.repository is not None and not (known and known.is_complete)
+            self._start(project, commit)
+            for commit, existing in zip(commits, stored, strict=True)
+            if commit.repository is not None and not (existing and existing.is_complete)
         ]
         if not tasks:
             return stored
@@ -396,19 +394,19 @@ class Views:
         for task in done:
             task.result()
         async with self._database.transaction(project, readonly=True) as tx:
-            stored = await _load(tx, meant)
-        for one, known in zip(meant, stored, strict=True):
-            if known is None and one.repository is not None and not going:
+            stored = await _load(tx, commits)
+        for commit, existing in zip(commits, stored, strict=True):
+            if existing is None and commit.repository is not None and not going:
                 raise SnapshotDropped
         return stored
 
-    def _start(self, project: Project, one: _Meant) -> asyncio.Task[CommitRun]:
+    def _start(self, project: Project, commit: _Commit) -> asyncio.Task[CommitRun]:
         """The task that indexes a commit; several searches may wait for the same."""
-        key = project.schema_name, one.tree.repository_id, one.commit
+        key = project.schema_name, commit.tree.repository_id, commit.hash
         task = self._runs.get(key)
         if task is None:
             with no_stopwatch():
-                task = self._runs[key] = asyncio.create_task(self._run_for_search(project, one))
+                task = self._runs[key] = asyncio.create_task(self._run_for_search(project, commit))
             task.add_done_callback(lambda ended: self._ended(key, ended))
         return task
 
@@ -417,19 +415,19 @@ class Views:
         if not task.cancelled() and isinstance(error := task.exception(), CodebaseError):
             log.warning("Cannot index commit %s: %s", key[2], error.message)
 
-    async def _run_for_search(self, project: Project, one: _Meant) -> CommitRun:
-        run = await self._run(project, one)
+    async def _run_for_search(self, project: Project, commit: _Commit) -> CommitRun:
+        run = await self._run(project, commit)
         async with self._database.transaction(project) as tx:
-            await forget_refs(tx, one.tree.repository_id)
+            await forget_refs(tx, commit.tree.repository_id)
         return run
 
-    async def _run(self, project: Project, one: _Meant) -> CommitRun:
-        assert one.repository is not None
-        root = one.tree.root
-        selection = await asyncio.to_thread(self._selection_of, root)
-        selection = selection.ignoring(root, one.tree.ignore_patterns)
+    async def _run(self, project: Project, commit: _Commit) -> CommitRun:
+        assert commit.repository is not None
+        tree = commit.tree
+        selection = await asyncio.to_thread(self._selection_of, tree.root)
+        selection = selection.ignoring(tree.root, tree.ignore_patterns)
         return await self._indexer().run(
-            project, one.tree.repository_id, one.repository, one.commit, selection
+            project, tree.repository_id, commit.repository, commit.hash, selection
         )
 
 
@@ -446,20 +444,20 @@ def resolve_branches(root: Path, names: Sequence[str]) -> tuple[GitRepository, d
     return repository, {name: resolve_commit(repository, name, field="branches") for name in names}
 
 
-async def _load(tx: Transaction, meant: Sequence[_Meant]) -> list[StoredCommit | None]:
-    return [await load_commit(tx, one.tree.repository_id, one.commit) for one in meant]
+async def _load(tx: Transaction, commits: Sequence[_Commit]) -> list[StoredCommit | None]:
+    return [await load_commit(tx, c.tree.repository_id, c.hash) for c in commits]
 
 
 def _matching(refs: Sequence[Ref], patterns: Sequence[str]) -> list[str]:
-    """The branches that match a pattern, the newest first; remote ones also without the remote."""
-    found = []
-    for ref in sorted(refs, key=lambda one: -one.committed_at):
+    """The branches that match a pattern, the newest first; also without the name of a remote."""
+    matching = []
+    for ref in sorted(refs, key=lambda ref: -ref.committed_at):
         names = [ref.name]
         if ref.kind == "remote":
             names.append(ref.name.partition("/")[2])
         if ref.kind != "tag" and any(fnmatchcase(n, p) for n in names for p in patterns):
-            found.append(ref.name)
-    return found[:MAX_KEPT]
+            matching.append(ref.name)
+    return matching[:MAX_KEPT]
 
 
 async def _exists(repository: GitRepository, name: str) -> bool:

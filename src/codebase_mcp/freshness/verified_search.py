@@ -16,6 +16,7 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from json import loads
 from pathlib import Path
 from typing import get_args
@@ -29,7 +30,7 @@ from codebase_mcp.freshness.trees import IndexedTrees, State, Tree, TreeState
 from codebase_mcp.index.progress import RunPhase
 from codebase_mcp.model import WORKTREE
 from codebase_mcp.search.scope import ScopedSnapshot
-from codebase_mcp.search.search import Answer, Request, Searcher
+from codebase_mcp.search.search import BY_DEFAULT, Answer, Request, SearchedSnapshots, Searcher
 from codebase_mcp.search.verify import Verified, Verifier
 from codebase_mcp.source.git_directory import checkout_state
 from codebase_mcp.telemetry.stopwatch import no_stopwatch, step
@@ -101,7 +102,11 @@ class Freshness:
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     async def search(
-        self, project: Project, text: str, request: Request
+        self,
+        project: Project,
+        text: str,
+        request: Request,
+        snapshots: SearchedSnapshots = BY_DEFAULT,
     ) -> tuple[Answer, IndexFreshness]:
         """Search, with all hits verified, and report how up to date the answer is.
 
@@ -110,10 +115,11 @@ class Freshness:
         """
         started = time.monotonic()
         with step("freshness"):
-            await self.follow(project, request.snapshot_ids)
-        answer = await self._searcher.search(project, text, request)
+            await self.follow(project, snapshots.ids)
+        search = partial(self._searcher.search, project, text, request, snapshots)
+        answer = await search()
         if self._budget_s and answer.hits:
-            answer = await self._verified(project, text, request, answer, started)
+            answer = await self._verified(project, search, answer, started)
         with step("freshness"):
             return answer, await self.state_of(project, answer.snapshots)
 
@@ -191,7 +197,11 @@ class Freshness:
         return TreeState("ready" if is_ready else "unchecked", 0, checked_at)
 
     async def _verified(
-        self, project: Project, text: str, request: Request, answer: Answer, started: float
+        self,
+        project: Project,
+        search: Callable[[], Awaitable[Answer]],
+        answer: Answer,
+        started: float,
     ) -> Answer:
         """The answer without hits whose lines have changed, after their files are indexed."""
         roots = {snapshot.repository_id: Path(snapshot.root) for snapshot in answer.snapshots}
@@ -200,7 +210,7 @@ class Freshness:
             left_s = self._budget_s - (time.monotonic() - started)
             within_s = max(left_s, _LEAST_SHARE * self._budget_s)
             await self._update_changed(project, verified.changed, within_s)
-            answer = await self._searcher.search(project, text, request)
+            answer = await search()
             verified = await self._verify(answer, roots)
             await self._update_changed(project, verified.changed, within_s=0)
         dropped = len(answer.hits) - len(verified.hits)

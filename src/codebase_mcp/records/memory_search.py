@@ -26,9 +26,15 @@ from codebase_mcp.records.memory import (
     newest,
     newest_of_each_type,
 )
-from codebase_mcp.search.query import Query, parse_query, without_courtesy
+from codebase_mcp.search.query import (
+    RARE_CHUNKS,
+    Query,
+    inverse_frequencies,
+    parse_query,
+    rarest_terms,
+    without_courtesy,
+)
 from codebase_mcp.search.relevance import FUSED, Match, Weighing, nearness, rank
-from codebase_mcp.search.terms import RARE_CHUNKS, inverse_frequencies, rarest_terms
 from codebase_mcp.text.tokens import ALL_CHUNKS
 
 _SQL = load_queries("codebase_mcp.records", "memory_search.sql")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 
-from codebase_mcp.search.comments import description_lines
+from codebase_mcp.search.definitions import description_lines
 
 # The number of lines shown before and after a matching line.
 AROUND = 2

@@ -1,27 +1,37 @@
-"""Which definition of a file answers, and which of its lines? Pure: lines and names in, order out.
+"""Which definition of a file answers, and which of its lines? Pure: rows in, hits out.
 
-An index holds chunks; a reader wants the function, method, class or section that holds the place.
-The strongest chunks of a file fall into *parts*: the lines there that belong to one definition and
-to none inside it, or to none at all. A part is scored by its words, its meaning and its name; the
+An index has chunks, but a reader wants the whole function, method, class or section. The strongest
+chunks of a file are divided into *parts*: the lines of a definition without those of definitions
+inside it, or lines outside of all definitions. A part is scored by its words, meaning and name; the
 weights come from a softmax regression over the everyday questions (``docs/search-quality.md``).
+A hit is the definition of the best part, and names further good definitions of the file.
 """
 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import pairwise
+from itertools import pairwise, takewhile
 
 import numpy as np
 
 from codebase_mcp.embedding.embedder import Passages, Vectors
 from codebase_mcp.embedding.static import StaticEmbedder
-from codebase_mcp.search.comments import description_start
+from codebase_mcp.search.hits import (
+    Hit,
+    LineRange,
+    Location,
+    ScoredFile,
+    StoredChunk,
+    chunk_strengths,
+    hit_at,
+)
 from codebase_mcp.text.counting import Lexicon, WordBags, term_table
 
-# How much each piece of evidence says that a part is the one that was meant.
+# The weights of the evidence for a part.
 WORDS = 0.45
 EXPANSION = 2.7
 MEANING = 1.85
@@ -31,31 +41,34 @@ CHUNKS = 0.95
 SIZE = 1.55
 KIND: Mapping[str, float] = {"function": 0.75, "method": 0.75, "macro": 0.75, "text": -0.65}
 
-# A part with this many lines is as likely to be the answer as any longer one.
+# Up to this number of lines, longer parts are more likely to be the answer.
 _SIZE_LINES = 12
 
 # A part's vector is turned this much towards its name's.
 _NAME_SHARE = 0.35
 
-# How many of the highest-weighted expansion terms are taken as the whole expansion.
+# This many expansion terms, those with the highest weights, count as the whole expansion.
 _EXPANSION_TERMS = 3
 
-# A line that says less of what is asked (of its words, of their expansion, in meaning) is no match.
+# The least score of a matching line, by the query's words, their expansion and their meaning.
 LEAST_MATCH = 0.3
 
-# Words that are remembered (some 20 MB) before it is begun anew.
+# The cache of words is emptied when it has this many (some 20 MB).
 _MOST_WORDS = 100_000
 
-# A field or a constant is no place to read, unless it takes some lines of its own at the top.
+# Fields and constants are not shown as definitions, unless they are long and at the top level.
 _FIELDS = frozenset({"constant", "variable", "property", "key", "type"})
 _FIELD_LINES = 3
 
 
 @dataclass(frozen=True, slots=True)
 class Enclosing:
-    """A definition of a file (lines 1-based, inclusive), with its qualified name."""
+    """A definition of a file (lines 1-based, inclusive), with its qualified name.
 
-    qualified: str
+    Lines outside of all definitions have none.
+    """
+
+    qualified: str | None
     kind: str
     start_line: int
     end_line: int
@@ -63,18 +76,17 @@ class Enclosing:
 
     @property
     def is_field(self) -> bool:
-        """Whether it is a value that a reader would read with what is around it."""
+        """Whether it is a field or constant, to be shown with the lines around it."""
         is_short = self.end_line - self.start_line + 1 < _FIELD_LINES
         return self.kind in _FIELDS and (is_short or self.depth > 0)
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Lines of a text that belong together: ``own`` are those that no inner definition has.
+    """The lines of a definition, or of a chunk outside of definitions.
 
-    ``start_line`` and ``end_line`` are those of the whole definition, or of the chunk where the
-    lines belong to none; ``strength`` is that of its chunks, ``best`` of its strongest one, as
-    shares of the file's best.
+    ``own`` are the line numbers without those of inner definitions. ``strength`` is the mean
+    strength of its chunks and ``best`` the highest, as shares of the strongest chunk of the file.
     """
 
     start_line: int
@@ -87,7 +99,7 @@ class Part:
 
 
 class WordCounter:
-    """Counts the words of lines, and remembers what each word becomes from search to search."""
+    """Counts the words of lines; caches the terms of each word from search to search."""
 
     def __init__(self) -> None:
         self._lexicon, self._table = Lexicon(), term_table()
@@ -102,11 +114,11 @@ class WordCounter:
         return bags, [items[first:last] for first, last in pairwise(starts)]
 
 
-@dataclass(frozen=True)  # without slots, as it keeps its totals
+@dataclass(frozen=True)  # without slots, as it caches its totals
 class Weights:
-    """What lines are held against: the query's terms and its expansion's, by how telling they are.
+    """The weights of the query's terms and of its expansion terms, to score lines.
 
-    ``vector`` is the query's by ``embedder``, None where the index has another model.
+    ``vector`` is the query's vector by ``embedder``, None if the model of the index is missing.
     """
 
     words: WordCounter
@@ -116,7 +128,7 @@ class Weights:
     vector: Vectors | None
 
     def of(self, terms: Iterable[int]) -> tuple[float, float]:
-        """How much of the query's own words, and of its expansion, some terms hold: 0 to 1."""
+        """The shares of the query's own words and of its expansion in some terms: 0 to 1."""
         held = set(terms)
         spoken = sum(weight for term, weight in self.spoken.items() if term in held)
         expanded = sum(weight for term, weight in self.expansion.items() if term in held)
@@ -125,7 +137,7 @@ class Weights:
 
     @cached_property
     def _totals(self) -> tuple[float, float]:
-        """What counts as all of the query's own words, and as all of its expansion."""
+        """The weight of all of the query's own words, and of the whole expansion."""
         most = sum(sorted(self.expansion.values(), reverse=True)[:_EXPANSION_TERMS])
         return sum(self.spoken.values()) or 1.0, most or 1.0
 
@@ -135,14 +147,14 @@ def parts_of(
     definitions: Iterable[Enclosing],
     lines: Sequence[str],
 ) -> list[Part]:
-    """The parts that some chunks (first line, last line, strength) fall into."""
+    """Divide some chunks (first line, last line, strength) into parts."""
     inside = sorted(
         (
-            replace(one, start_line=description_start(lines, one.start_line))
-            for one in definitions
-            if not one.is_field
+            replace(definition, start_line=description_start(lines, definition.start_line))
+            for definition in definitions
+            if not definition.is_field
         ),
-        key=lambda one: (one.depth, one.start_line - one.end_line),
+        key=lambda definition: (definition.depth, definition.start_line - definition.end_line),
     )
     own: dict[tuple[Enclosing | None, int], list[tuple[int, float]]] = {}
     for first, last, strength in chunks:
@@ -152,31 +164,32 @@ def parts_of(
                 max(definition.start_line, first), min(definition.end_line, last) + 1
             ):
                 holder[line - first] = definition
-        for place, one in enumerate(holder):
-            if place + first <= len(lines) and lines[place + first - 1].strip():
-                key = (one, 0) if one is not None else (None, first)
-                own.setdefault(key, []).append((place + first, strength))
-    return [_part(one, held, len(lines)) for (one, _), held in own.items()]
+        for number, innermost in enumerate(holder, first):
+            if number <= len(lines) and lines[number - 1].strip():
+                key = (innermost, 0 if innermost else first)
+                own.setdefault(key, []).append((number, strength))
+    return [_part(definition, held, len(lines)) for (definition, _), held in own.items()]
 
 
-def _part(one: Enclosing | None, held: Sequence[tuple[int, float]], last: int) -> Part:
+def _part(definition: Enclosing | None, held: Sequence[tuple[int, float]], last: int) -> Part:
     numbers = tuple(sorted(number for number, _ in held))
     strengths = [strength for _, strength in held]
+    shown = definition or Enclosing(None, "text", numbers[0], numbers[-1], 0)
     return Part(
-        numbers[0] if one is None else one.start_line,
-        numbers[-1] if one is None else min(one.end_line, last),
-        None if one is None else one.qualified,
-        "text" if one is None else one.kind,
-        numbers,
-        sum(strengths) / len(strengths),
-        max(strengths),
+        start_line=shown.start_line,
+        end_line=min(shown.end_line, last),
+        symbol=shown.qualified,
+        kind=shown.kind,
+        own=numbers,
+        strength=sum(strengths) / len(strengths),
+        best=max(strengths),
     )
 
 
 def score_parts(
     parts: Sequence[Part], lines_of: Sequence[Sequence[str]], weights: Weights
 ) -> list[float]:
-    """How much speaks for each part; ``lines_of`` are the lines of each one's file."""
+    """The score of each part; ``lines_of`` has the lines of its file."""
     texts = [
         "".join(lines[number - 1] for number in part.own)
         for part, lines in zip(parts, lines_of, strict=True)
@@ -185,12 +198,12 @@ def score_parts(
     bags, terms = weights.words.count([*texts, *names])
     meaning = _meaning(bags, weights, [*texts, *names])
     scores = []
-    for place, part in enumerate(parts):
-        spoken, expansion = weights.of(terms[place])
+    for part, part_terms, part_meaning in zip(parts, terms, meaning, strict=False):
+        spoken, expansion = weights.of(part_terms)
         scores.append(
             WORDS * spoken
             + EXPANSION * expansion
-            + meaning[place]
+            + part_meaning
             + BEST_CHUNK * part.best
             + CHUNKS * part.strength
             + SIZE * math.log(min(len(part.own), _SIZE_LINES))
@@ -200,7 +213,7 @@ def score_parts(
 
 
 def _meaning(bags: WordBags, weights: Weights, texts: Sequence[str]) -> list[float]:
-    """What the vectors of texts, followed by those of their names, say for each text."""
+    """The scores by meaning of some texts; ``texts`` has the names of the texts after them."""
     half = len(texts) // 2
     if weights.vector is None:
         return [0.0] * half
@@ -209,20 +222,187 @@ def _meaning(bags: WordBags, weights: Weights, texts: Sequence[str]) -> list[flo
     turned = bodies + _NAME_SHARE * names
     lengths = np.maximum(np.linalg.norm(turned, axis=1), 1e-9)
     near = (turned @ weights.vector) / lengths
-    found: list[float] = (MEANING * near + NAME * (names @ weights.vector)).tolist()
-    return found
+    scores: list[float] = (MEANING * near + NAME * (names @ weights.vector)).tolist()
+    return scores
 
 
 def matching_lines(part: Part, lines: Sequence[str], weights: Weights) -> tuple[int, ...]:
-    """The lines of a part, those that say most of what is asked first."""
+    """The line numbers of a part that match the query, best first."""
     texts = [lines[number - 1] for number in part.own]
     bags, terms = weights.words.count(texts)
     near: Vectors = np.zeros(len(texts), np.float32)
     if weights.vector is not None:
         near = weights.embedder.encode_passages(Passages(texts, bags)) @ weights.vector
-    scores = []
-    for place in range(len(texts)):
-        spoken, expansion = weights.of(terms[place])
-        scores.append(spoken + expansion + max(float(near[place]), 0.0))
-    order = sorted(range(len(texts)), key=lambda place: (-scores[place], place))
-    return tuple(part.own[place] for place in order if scores[place] >= LEAST_MATCH)
+    scored = []
+    for number, line_terms, cosine in zip(part.own, terms, near.tolist(), strict=True):
+        spoken, expansion = weights.of(line_terms)
+        scored.append((-(spoken + expansion + max(cosine, 0.0)), number))
+    return tuple(number for score, number in sorted(scored) if -score >= LEAST_MATCH)
+
+
+# A line of a comment, a decorator or an attribute, but not a preprocessor directive.
+_DESCRIBES = re.compile(
+    r"""\s*(?://|/\*|\*|--|;|%|@\w|\[[\w.]+(?:\(.*\))?\]\s*$
+    |\#(?!\s*(?:include|define|undef|if|ifdef|ifndef|elif|else|endif|pragma|error|warning|line)\b))""",
+    re.VERBOSE,
+)
+_BLOCK_END = re.compile(r".*\*/\s*$")
+
+# Longer comments are not descriptions, but licences or code that was commented out.
+_MOST_LINES = 60
+
+
+def description_start(lines: Sequence[str], first_line: int) -> int:
+    """The line (1-based) at which the comments and decorators above ``first_line`` begin."""
+    start = first_line - 1
+    stop = max(start - _MOST_LINES, 0)
+    while start > stop:
+        if _DESCRIBES.match(lines[start - 1]):
+            start -= 1
+        elif _BLOCK_END.match(lines[start - 1]):
+            opening = _opening(lines, start - 1, stop)
+            if opening is None:
+                break
+            start = opening
+        else:
+            break
+    return start + 1
+
+
+def description_lines(lines: Sequence[str]) -> int:
+    """The number of comment lines at the beginning; 0 if all lines are comments."""
+    end = next((index for index, line in enumerate(lines) if _BLOCK_END.match(line)), None)
+    if lines and lines[0].lstrip().startswith("/*") and end is not None:
+        return end + 1 + description_lines(lines[end + 1 :])
+    count = sum(1 for _ in takewhile(_DESCRIBES.match, lines))
+    return count if count < len(lines) else 0
+
+
+def _opening(lines: Sequence[str], end: int, stop: int) -> int | None:
+    """The line at which a block comment begins, if nothing is before it in that line."""
+    for index in range(end, stop - 1, -1):
+        text = lines[index].lstrip()
+        if text.startswith("/*"):
+            return index
+        if "/*" in text:
+            return None
+    return None
+
+
+# The number of chunks of a file that are divided into parts: in 95 % of right files, these include
+# the answer.
+CHUNKS_READ = 6
+
+_MORE_PLACES = 5
+
+# Parts of these kinds are not named as the context of a hit: the file's path says as much.
+_LOOSE = frozenset({"text", "section", "module", "key"})
+
+# Matching lines are computed for this many files; replies show no lines of further files.
+FILES_WITH_LINES = 5
+
+
+@dataclass(frozen=True, slots=True)
+class ReadText:
+    """A text's lines with line ends, and the chunks and definitions that were loaded."""
+
+    lines: list[str]
+    chunks: Mapping[int, StoredChunk]
+    definitions: tuple[Enclosing, ...]
+
+
+def strongest_chunks(file: ScoredFile) -> list[int]:
+    """The ordinals of the chunks of a file that are divided into parts, the strongest first."""
+    strengths = chunk_strengths(file.ranked)
+    return sorted(strengths, key=lambda ordinal: (-strengths[ordinal], ordinal))[:CHUNKS_READ]
+
+
+def distinct_files(files: Sequence[ScoredFile]) -> list[list[ScoredFile]]:
+    """The files grouped by text, in the order of their scores."""
+    by_text: dict[int, list[ScoredFile]] = {}
+    for file in sorted(files, key=lambda file: -file.similarity):
+        by_text.setdefault(file.ranked.candidate.blob_id, []).append(file)
+    return list(by_text.values())
+
+
+def make_definition_hits(
+    copies: Sequence[Sequence[ScoredFile]],
+    texts: Mapping[int, ReadText],
+    weights: Weights,
+    *,
+    context_lines: int,
+    explain: bool,
+) -> list[Hit]:
+    """A hit for each text; ``copies`` are the files with the same text."""
+    read = [texts[files[0].ranked.candidate.blob_id] for files in copies]
+    parts_in = [_parts(files[0], text) for files, text in zip(copies, read, strict=True)]
+    every = [part for parts in parts_in for part in parts]
+    lines_of = [text.lines for text, parts in zip(read, parts_in, strict=True) for _ in parts]
+    scores = iter(score_parts(every, lines_of, weights))
+    hits = []
+    for rank, (files, text, parts) in enumerate(zip(copies, read, parts_in, strict=True)):
+        scored = sorted(
+            ((next(scores), part) for part in parts),
+            key=lambda pair: (-pair[0], pair[1].start_line),
+        )
+        hit = _hit(files, text, scored, context_lines, explain=explain)
+        if rank < FILES_WITH_LINES:
+            hit = replace(hit, matching_lines=matching_lines(scored[0][1], text.lines, weights))
+        hits.append(hit)
+    return hits
+
+
+def _parts(file: ScoredFile, text: ReadText) -> list[Part]:
+    strengths = chunk_strengths(file.ranked)
+    top = max(strengths.values()) or 1.0
+    chunks = [
+        (chunk.start_line, chunk.end_line, strengths[ordinal] / top)
+        for ordinal, chunk in text.chunks.items()
+    ]
+    return parts_of(chunks, text.definitions, text.lines)
+
+
+def _hit(
+    files: Sequence[ScoredFile],
+    text: ReadText,
+    scored: Sequence[tuple[float, Part]],
+    context_lines: int,
+    *,
+    explain: bool,
+) -> Hit:
+    first = files[0]
+    best_score, best = scored[0]
+    further: list[LineRange] = []
+    beside = [best]
+    for score, part in scored[1:]:
+        is_around = _is_around(part, best)
+        if len(further) < _MORE_PLACES and (is_around or not _overlaps(part, beside)):
+            share = math.exp((score - best_score) / 2)
+            part_score = round(first.similarity * share, 4)
+            further.append(LineRange(part.start_line, part.end_line, part.symbol, part_score))
+            beside += [] if is_around else [part]
+    whole = StoredChunk(best.start_line, best.end_line, best.symbol, best.kind)
+    return replace(
+        hit_at(whole, first, text.lines, context_lines, explain=explain),
+        more_in_file=tuple(further),
+        also_at=tuple(
+            Location(
+                copy.repository_id,
+                copy.ranked.candidate.path,
+                best.start_line,
+                best.end_line,
+                copy.view,
+            )
+            for copy in files[1:]
+        ),
+    )
+
+
+def _is_around(part: Part, best: Part) -> bool:
+    """Whether a part is a definition around the best part, as a class around its method."""
+    holds = part.start_line <= best.start_line and best.end_line <= part.end_line
+    return holds and part.kind not in _LOOSE
+
+
+def _overlaps(part: Part, parts: Sequence[Part]) -> bool:
+    return any(part.start_line <= p.end_line and p.start_line <= part.end_line for p in parts)

@@ -1,4 +1,4 @@
-"""What did the candidate lists find in a file? Pure values, for ranking and for showing."""
+"""What evidence do the candidate lists have for a file? Pure values, for ranking and showing."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from operator import mul
 
 from codebase_mcp.model import FileKind
 
-# The best chunk of a text counts whole, each further one by this factor less, twelve at most.
+# The best chunk of a text counts fully, each further chunk by this factor less, twelve at most.
 CHUNK_DECAY = 0.7
 CHUNKS_COUNTED = 12
 _DECAYS = tuple(CHUNK_DECAY**position for position in range(CHUNKS_COUNTED))
@@ -19,10 +19,10 @@ NEAREST_CHUNKS = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Definition:
-    """A symbol that a query names; ``definers`` is the number of texts that define that name.
+class NamedDefinition:
+    """A definition whose name the query has; ``definers`` texts define that name.
 
-    ``ordinal`` is the number of the chunk that holds its first line, None where none does.
+    ``ordinal`` is the number of the chunk with its first line, None if there is no such chunk.
     """
 
     folded: str
@@ -37,19 +37,19 @@ class Definition:
 
 @dataclass(slots=True)
 class TextEvidence:
-    """What the candidate lists found in one text.
+    """The evidence of the candidate lists in a text.
 
-    ``words``, ``expansion`` (scores by the query's own terms, and by its expansion terms) and
-    ``meaning`` (cosines) are by chunk ordinal, best first; ``least_meaning`` is the cosine of the
-    last chunk that the list of meaning holds, of any text. ``is_only_holder`` says that no other
-    text holds the one word that the query is. ``defined_stems`` are those of the query's expected
-    names that the names of the text's definitions have.
+    ``words`` and ``expansion`` (scores by the query's own terms and by its expansion terms) and
+    ``meaning`` (cosines) are by chunk ordinal, best first. ``least_meaning`` is the cosine of the
+    last chunk in the list of meaning, of any text. ``is_only_holder`` means that the query is a
+    single word that no other text has. ``defined_stems`` are the stems of the query's expected
+    names that occur in names of the text's definitions.
     """
 
     words: Mapping[int, float] = field(default_factory=dict)
     meaning: Mapping[int, float] = field(default_factory=dict)
     expansion: Mapping[int, float] = field(default_factory=dict)
-    definitions: Sequence[Definition] = ()
+    definitions: Sequence[NamedDefinition] = ()
     comments: float = 0.0
     chunk_count: int = NEAREST_CHUNKS
     is_only_holder: bool = False
@@ -73,28 +73,28 @@ class TextEvidence:
 
     @property
     def nearest(self) -> float:
-        """The nearest chunk's cosine; ``least_meaning`` if the list has none of this text."""
+        """The nearest chunk's cosine; ``least_meaning`` if the list has no chunk of this text."""
         return self.best_meaning or self.least_meaning
 
     @property
     def mean_meaning(self) -> float:
-        """The mean cosine of the nearest chunks; one that the list lacks has ``least_meaning``."""
+        """The mean cosine of the nearest chunks; ``least_meaning`` for those not in the list."""
         counted, least = min(self.chunk_count, NEAREST_CHUNKS), self.least_meaning
         if counted == 0 or not self.meaning:
             return least if counted else 0.0
-        found = list(islice(self.meaning.values(), counted))
-        return (sum(found) + least * (counted - len(found))) / counted
+        cosines = list(islice(self.meaning.values(), counted))
+        return (sum(cosines) + least * (counted - len(cosines))) / counted
 
 
 def discounted_sum(scores: Mapping[int, float]) -> float:
-    """The scores of a text's chunks as one: the best counts whole, each further one less."""
+    """The sum of the scores of a text's chunks, best first; each further chunk counts less."""
     if len(scores) < 2:
         return next(iter(scores.values()), 0.0)
     return float(sum(map(mul, scores.values(), _DECAYS)))
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class CandidateFile:
     """A file and the evidence in its text."""
 
     snapshot_id: int

@@ -1,42 +1,41 @@
-"""Why is this answer weak, and what could be asked instead? Pure: facts in, sentences out."""
+"""Why is an answer weak, and what could be asked instead? Pure: facts in, sentences out."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import chain, pairwise, zip_longest
 from uuid import UUID
 
 from codebase_mcp.search.confidence import LEAST_FIRST
 from codebase_mcp.search.hits import Hit
 from codebase_mcp.search.query import Query, parse_query
 from codebase_mcp.search.secondary import SecondaryUse
-from codebase_mcp.search.spelling import replace_words
-from codebase_mcp.search.vocabulary import NearWords
+from codebase_mcp.search.vocabulary import NearWords, replace_words
 from codebase_mcp.text.tokens import aggressive_stem, stem, term_id
 
 # Scores below this are "poor" on the tools' scale.
 WEAK = 0.6
 
-# Said where this code hardly has what is asked for, where it lacks an identifier, and where the
-# first place has no higher score than any that may be right.
+# The doubts if this code probably has no answer, if it lacks an identifier, and if the first hit
+# has the lowest score of a possible answer.
 _ELSEWHERE = "Probably not in this code. These places are the nearest."
 _NO_SUCH_NAME = "No such name in this code. These places are the nearest."
 _MAYBE = "Perhaps not in this code."
 
-# A word in more than this share of the chunks says little about what is wanted.
+# A word in more than this share of the chunks is common.
 COMMON_SHARE = 0.1
 
-# Similar words are looked for where a word is in no more chunks than this share; the number lies
-# within these bounds.
+# Similar words are suggested for words in at most this share of the chunks; the number of chunks is
+# limited by these bounds.
 RARE_SHARE = 0.005
 _RARE_AT_LEAST, _RARE_AT_MOST = 2, 20
 
-# How many words get suggestions, and how many are listed in one sentence.
+# The number of words with suggestions, and of words listed in a sentence.
 WORDS_HELPED = 5
 _LISTED = 8
 
-# What limits every answer in this state of the index; {} is the number of files concerned.
+# The limits of answers in each state of the index; {} is the number of files concerned.
 _STATE_NOTES = {
     "indexing": "An index run is in progress, {} not searchable yet.",
     "incomplete": "The last index run was interrupted, {} missing: index the repository again.",
@@ -47,17 +46,17 @@ _STATE_NOTES = {
     "absent": "No repository here has that repository_id.",
 }
 
-# What is said where the configured secondary model took no part.
+# The notes if the configured secondary model was not used.
 _SECONDARY_NOTES = {
     "away": "The configured embedding model did not answer: the built-in model and words did.",
     "missing": "The configured embedding model has no vectors here yet: the built-in model and"
     " words answered.",
 }
 
-# The hint where there is no better one.
+# The hint if no better hint applies.
 NO_HINT = "Say what the code does in other words, or name a symbol."
 
-# Skipped files of these kinds could not have answered any question.
+# Skipped files of these kinds cannot answer a question.
 _NOT_MISSED = frozenset({"binary", "symlink", "special"})
 
 
@@ -76,9 +75,9 @@ class QuestionWord:
 
 @dataclass(frozen=True, slots=True)
 class WordUse:
-    """In how many chunks of the project a word of the question occurs.
+    """The number of chunks of the project with a word of the question.
 
-    ``elsewhere`` says that it occurs in a file name, or written together with its neighbour.
+    ``elsewhere`` means that it occurs in a file name, or written together with its neighbour.
     """
 
     word: str
@@ -93,7 +92,7 @@ class WordUse:
 
 @dataclass(frozen=True, slots=True)
 class FilterEffect:
-    """How many files pass a filter; where none does, ``instead`` lists values that exist."""
+    """The number of files that pass a filter; if it is 0, ``instead`` lists existing values."""
 
     filter: str
     files: int
@@ -102,7 +101,7 @@ class FilterEffect:
 
 @dataclass(frozen=True, slots=True)
 class FilteredFiles:
-    """How many of all files pass the filters, each alone and all together."""
+    """The numbers of all files, and of files that pass each filter and all filters."""
 
     files: int
     passing: int
@@ -111,7 +110,7 @@ class FilteredFiles:
 
 @dataclass(frozen=True, slots=True)
 class IndexCoverage:
-    """How complete and current the index is; ``skipped`` counts files by reason."""
+    """The state of the index; ``skipped`` counts files by reason."""
 
     state: str
     pending: int
@@ -130,12 +129,12 @@ class BetterFile:
 
 @dataclass(frozen=True, slots=True)
 class MissFacts:
-    """What is known about a weak answer.
+    """Facts about a weak answer.
 
-    ``filtered`` is None where no filter excludes a file, ``better`` where nothing better is found
-    without the filters. ``total`` counts the chunks of the project. ``words`` are those of the
-    question after its typing errors were corrected; ``respelt`` maps the original words to them.
-    ``best`` is the score of the best hit, if there is one.
+    ``words`` are the words of the question, typing errors corrected; ``respelt`` maps misspelt
+    words to corrections. ``total`` is the number of chunks of the project. ``filtered`` is None if
+    no filter excludes a file, ``better`` if the filters exclude no better file. ``best`` is the
+    score of the best hit.
     """
 
     words: tuple[WordUse, ...]
@@ -150,11 +149,11 @@ class MissFacts:
 
 @dataclass(frozen=True, slots=True)
 class Help:
-    """Why an answer is weak, and what to ask instead.
+    """The reasons why an answer is weak, and what to ask instead.
 
-    ``doubt`` says that this code may lack what was asked for, ``absent`` which words it lacks;
-    both are among the ``reasons``. ``words`` says in how many chunks each word of the question
-    occurs. ``nearest`` lists similar words of this code base for those that are missing or rare.
+    ``doubt`` says that this code may have no answer, ``absent`` names the words that it lacks; both
+    are also among the ``reasons``. ``words`` gives the number of chunks with each word of the
+    question. ``nearest`` lists similar words of this code base for missing and rare words.
     """
 
     reasons: tuple[str, ...]
@@ -169,9 +168,9 @@ class Help:
 def state_note(
     state: str, pending: int, percent: float | None = None, seconds_left: int | None = None
 ) -> str | None:
-    """What the state of the index means for an answer; None if it has no effect.
+    """The effect of the index's state on an answer; None if it has no effect.
 
-    In a first run ``percent`` of the files are indexed, and the rest takes some seconds more.
+    ``percent`` and ``seconds_left`` are the progress of a first run.
     """
     if percent is not None:
         if seconds_left is None:
@@ -179,13 +178,13 @@ def state_note(
         left = f"{percent:.0f} % done, about {seconds_left} s left"
         return f"Still indexing, {left}: some files cannot be found yet."
     if state == "indexing" and not pending:
-        return None  # what is left of the run changes no answer
+        return None  # the rest of the run changes no answer
     note = _STATE_NOTES.get(state)
     return note and note.format(_files(pending))
 
 
 def secondary_note(use: SecondaryUse | None) -> str | None:
-    """What an answer lacks where a secondary model is configured but was not used."""
+    """A note if a secondary model is configured but was not used."""
     return _SECONDARY_NOTES.get(use or "used")
 
 
@@ -195,7 +194,7 @@ def is_weak(hits: Sequence[Hit]) -> bool:
 
 
 def is_elsewhere(hits: Sequence[Hit]) -> bool:
-    """Whether the code hardly has what was asked for, and the hits are only the nearest places."""
+    """Whether the code probably has no answer, and the hits are only the nearest chunks."""
     return bool(hits) and hits[0].similarity_score < LEAST_FIRST
 
 
@@ -214,14 +213,14 @@ def content_words(query: Query) -> tuple[QuestionWord, ...]:
 
 
 def words_to_help(words: Iterable[WordUse], total: int) -> dict[str, bool]:
-    """The rare words, the rarest first, and whether each is missing altogether."""
+    """The rare words, the rarest first, and whether each is missing."""
     most = min(max(_RARE_AT_LEAST, RARE_SHARE * total), _RARE_AT_MOST)
     rare = sorted((use for use in words if use.chunks <= most), key=lambda use: use.chunks)
     return {use.word: use.missing for use in rare[:WORDS_HELPED]}
 
 
 def explain(question: str, facts: MissFacts) -> Help:
-    """The facts in sentences, and what follows from them."""
+    """Put the facts into sentences, and derive a hint."""
     doubt, absent = _doubt(question, facts.best), _absent_words(facts.words)
     return Help(
         reasons=(
@@ -260,11 +259,9 @@ def _filter_reasons(facts: MissFacts) -> list[str]:
     filtered = facts.filtered
     if filtered is None:
         return []
-    first, *others = (
-        f"{effect.filter} leaves {effect.files or 'none'}" for effect in filtered.effects
-    )
-    counts = [f"{first} of {filtered.files} files", *others]
-    if others:
+    counts = [f"{effect.filter} leaves {effect.files or 'none'}" for effect in filtered.effects]
+    counts[0] += f" of {filtered.files} files"
+    if len(counts) > 1:
         counts.append(f"together they leave {filtered.passing or 'none'}")
     reasons = [", ".join(counts) + "."]
     reasons += [effect.instead for effect in filtered.effects if effect.instead]
@@ -307,7 +304,7 @@ def _hint(question: str, facts: MissFacts) -> str:
         advice.append(
             f"Drop the filters: {better.file_path} answers best ({better.similarity:.2f})."
         )
-    corrections = {one.word: one.spelled[0] for one in facts.near if one.spelled}
+    corrections = {near.word: near.spelled[0] for near in facts.near if near.spelled}
     corrected = replace_words(question, corrections)
     unrelated = _unrelated_words(facts)
     if corrected != question:
@@ -323,17 +320,15 @@ def _hint(question: str, facts: MissFacts) -> str:
 
 def _unrelated_words(facts: MissFacts) -> list[str]:
     """The words that this code neither uses nor has similar words for, if they are the majority."""
-    near = {one.word for one in facts.near}
+    near = {near.word for near in facts.near}
     unrelated = [use.word for use in facts.words if use.missing and use.word not in near]
     return unrelated if 2 * len(unrelated) > len(facts.words) else []
 
 
 def _best_words(near: Sequence[NearWords]) -> list[str]:
-    """The nearest word for each first, then the others; each once, `WORDS_HELPED` at most."""
-    by_rank = sorted(
-        (rank, order, word) for order, one in enumerate(near) for rank, word in enumerate(one.all)
-    )
-    return list(dict.fromkeys(word for _, _, word in by_rank))[:WORDS_HELPED]
+    """The nearest words for each word, the best of each first; `WORDS_HELPED` at most."""
+    by_rank = chain.from_iterable(zip_longest(*(words.all for words in near)))
+    return [word for word in dict.fromkeys(by_rank) if word is not None][:WORDS_HELPED]
 
 
 def _listed(words: Sequence[str]) -> str:

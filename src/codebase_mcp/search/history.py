@@ -1,13 +1,13 @@
 """Which commits answer this question?
 
-Words and meaning of each stored commit are weighed as those of an observation are. All commits that
-pass the filters are compared: a history has at most some ten thousands.
+Commits are ranked by words and meaning, as observations are. All commits that pass the filters are
+compared: a history has at most some ten thousands.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -16,22 +16,21 @@ from codebase_mcp.database.connection import Transaction
 from codebase_mcp.database.literals import dense_literal, sparse_literal
 from codebase_mcp.database.queries import load_queries
 from codebase_mcp.embedding.embedder import Vectors
-from codebase_mcp.search.query import Query
+from codebase_mcp.search.query import Query, inverse_frequencies
 from codebase_mcp.search.relevance import Match, rank
-from codebase_mcp.search.terms import inverse_frequencies
 from codebase_mcp.source.commit_log import PathChange
 from codebase_mcp.text.tokens import ALL_CHUNKS, word_stems, words_of
 
 _SQL = load_queries("codebase_mcp.search", "history.sql")
 
-# How many commits are ranked: the best by words, and the nearest in meaning.
+# The numbers of commits that are ranked: the best by words, and the nearest in meaning.
 _BY_WORDS = 80
 _BY_MEANING = 120
 
 
 @dataclass(frozen=True, slots=True)
 class HistoryFilters:
-    """Which commits are meant; a filter that is None lets all pass.
+    """Conditions for commits; None allows all.
 
     ``path`` is a file or a directory, ``author`` a part of a name or an address in any case;
     ``until`` itself is excluded. ``only`` are the ids of the repositories.
@@ -44,19 +43,13 @@ class HistoryFilters:
     only: frozenset[UUID] | None = None
 
     def parameters(self) -> dict[str, Any]:
-        """As the statements take them."""
-        return {
-            "path": self.path,
-            "author": self.author,
-            "since": self.since,
-            "until": self.until,
-            "only": None if self.only is None else list(self.only),
-        }
+        """The filters as parameters of the statements."""
+        return asdict(self) | {"only": None if self.only is None else list(self.only)}
 
 
 @dataclass(frozen=True, slots=True)
 class HistoryQuestion:
-    """A query as terms and as a vector; ``version`` is that of the commits' words and vectors."""
+    """A query as terms and as a vector; ``version`` is the version of stored words and vectors."""
 
     query: Query
     vector: Vectors
@@ -65,10 +58,10 @@ class HistoryQuestion:
 
 @dataclass(frozen=True, slots=True)
 class FoundCommit:
-    """A stored commit; ``score`` lies between 0 and 1, None where nothing was asked.
+    """A stored commit; ``score`` is between 0 and 1, None without a question.
 
-    ``changes`` are in the order in which they are worth showing. What is unknown is None.
-    ``branches`` are the indexed branches that have it, where HEAD does not.
+    ``changes`` have the best first. Unknown values are None. ``branches`` are the indexed branches
+    with the commit, if HEAD does not have it.
     """
 
     repository_id: UUID
@@ -95,7 +88,7 @@ class FoundCommit:
 async def search_history(
     tx: Transaction, question: HistoryQuestion | None, filters: HistoryFilters, limit: int
 ) -> list[FoundCommit]:
-    """The commits that answer a question, best first; without one the newest, newest first."""
+    """The commits that answer a question, best first; without a question the newest commits."""
     await tx.fetch_all(_SQL["prepare"])
     if question is None:
         rows = await tx.fetch_all(_SQL["newest"], **filters.parameters(), limit=limit)
@@ -115,7 +108,7 @@ async def search_history(
     matches = [Match((row[0], row[1]), row[2], row[3]) for row in rows]
     compared = rows[0][4] if rows else 0
     best = rank(question.query, frequency, matches, compared)[:limit]
-    scores = {one.id: round(one.relevance, 4) for one in best}
+    scores = {commit.id: round(commit.relevance, 4) for commit in best}
     return await _load(tx, scores, filters, question.query)
 
 
@@ -145,33 +138,35 @@ def _commit(
     columns = (paths, added or unknown, removed or unknown, former or unknown)
     changes = [PathChange(*change) for change in zip(*columns, strict=True)]
     return FoundCommit(
-        repository_id,
-        commit.hex(),
-        name,
-        email,
-        at,
-        message,
-        tuple(sorted(changes, key=lambda change: not _is_meant(change.path, filters.path))),
-        paths_total,
-        lines_added,
-        lines_removed,
-        is_merge,
-        tuple(branches),
-        score,
-        best_line(message, query),
+        repository_id=repository_id,
+        hash=commit.hex(),
+        author_name=name,
+        author_email=email,
+        authored_at=at,
+        message=message,
+        changes=tuple(
+            sorted(changes, key=lambda change: not _is_within(change.path, filters.path))
+        ),
+        paths_total=paths_total,
+        added=lines_added,
+        removed=lines_removed,
+        is_merge=is_merge,
+        branches=tuple(branches),
+        score=score,
+        excerpt=best_line(message, query),
     )
 
 
-def _is_meant(path: str, wanted: str | None) -> bool:
-    return wanted is not None and (path == wanted or path.startswith(f"{wanted}/"))
+def _is_within(path: str, parent: str | None) -> bool:
+    return parent is not None and (path == parent or path.startswith(f"{parent}/"))
 
 
 def best_line(message: str, query: Query | None) -> str:
-    """The line below the subject that has most words of the query, or else the first one."""
+    """The line below the subject with most words of the query; the first line if none has any."""
     _, _, body = message.partition("\n")
     lines = [line.strip() for line in body.splitlines() if line.strip()]
-    wanted = {term.text for term in query.terms} if query is not None else set()
-    return max(lines, key=lambda line: len(wanted & _stems(line)), default="")
+    stems = {term.text for term in query.terms} if query is not None else set()
+    return max(lines, key=lambda line: len(stems & _stems(line)), default="")
 
 
 def _stems(line: str) -> set[str]:
@@ -180,7 +175,7 @@ def _stems(line: str) -> set[str]:
 
 @dataclass(frozen=True, slots=True)
 class LastChange:
-    """The commit that last changed some lines; ``commit`` is None where they are uncommitted."""
+    """The commit that last changed some lines; ``commit`` is None if they are uncommitted."""
 
     commit: str | None
     author: str = ""
@@ -192,12 +187,12 @@ async def newest_changes(
     tx: Transaction, places: Sequence[tuple[UUID, str]]
 ) -> list[LastChange | None]:
     """The newest stored commit that touched each of some paths of repositories."""
-    found: list[LastChange | None] = [None] * len(places)
+    changes: list[LastChange | None] = [None] * len(places)
     if places:
         repositories, paths = zip(*places, strict=True)
         rows = await tx.fetch_all(
             _SQL["newest_of_path"], repository_ids=list(repositories), paths=list(paths)
         )
-        for place, commit, author, at, message in rows:
-            found[place - 1] = LastChange(commit.hex(), author, at, message.partition("\n")[0])
-    return found
+        for number, commit, author, at, message in rows:
+            changes[number - 1] = LastChange(commit.hex(), author, at, message.partition("\n")[0])
+    return changes

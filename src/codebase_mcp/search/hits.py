@@ -1,6 +1,6 @@
-"""How does a ranked file become something to read? Pure: rows in, hits out.
+"""Which chunks of the ranked files are shown? Pure: rows in, hits out.
 
-Each file is shown once, by its best chunk; its other good places are named inside the hit.
+Each file has a hit for its best chunk, which names the lines of further good chunks.
 """
 
 from __future__ import annotations
@@ -8,41 +8,44 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
+from typing import Literal
 from uuid import UUID, uuid5
 
 from codebase_mcp.chunking.lines import split_lines
 from codebase_mcp.model import WORKTREE
-from codebase_mcp.search.line_changes import Change
 from codebase_mcp.search.ranking import RankedFile
 
-# The weights that decide which chunk of a file is its best: its words, as a share of what is asked;
-# to be in the list of meaning at all, and how much nearer than the last chunk there; a definition
-# that was asked for. Unless it holds such a definition, the first chunk counts less: mostly it has
-# imports and an overview. From a
+# The weights that select the best chunk of a file: its share of the query's words; being in the
+# list of meaning, and the distance from the last chunk there; a definition of a name of the query.
+# A first chunk without such a definition counts less: mostly it has imports and an overview. From a
 # softmax regression over the right files of 2,000 questions about 60 projects
-# (``training/experiments.md``): 59 % of the right files of everyday questions are shown by a
-# right chunk, with the words at a third of the meaning's weight 55 %.
+# (``training/experiments.md``): 59 % of the right files of everyday questions are shown by a right
+# chunk; 55 % if words have a third of the weight of meaning.
 _WORDS, _NEAR, _MEANING, _DEFINITION = 1.0, 1.3, 15.0, 5.0
 _FIRST_CHUNK = 0.6
 
 # The namespace of chunk ids.
 _CHUNKS = UUID("a912eef2-29f9-4670-acef-8425678235e8")
 
-# The signal of definitions counts up to here, so that a name's uses in its file are found too.
+# The signal of definitions counts up to this value, so that the uses of a name can win as well.
 _MOST_DEFINED = 0.5
 
-# Other chunks of a file are listed with its hit when their strength is at least this share of the
+# Further chunks of a file are listed with its hit if their strength is at least this share of the
 # best chunk's.
 _LISTED_SHARE = 0.75
 _MAX_LISTED = 5
 
-# Those with at least this share count as matches.
+# Chunks with at least this share count as matches.
 _MATCH_SHARE = 0.5
+
+
+Change = Literal["added", "changed", "removed"]
+"""How lines came about, in a search within changes."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoredChunk:
-    """The lines of a chunk of one text."""
+    """The lines of a chunk of a text."""
 
     start_line: int
     end_line: int
@@ -70,7 +73,7 @@ class LineRange:
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """Where the same text is found again."""
+    """A further location of the same text."""
 
     repository_id: UUID
     file_path: str
@@ -81,10 +84,10 @@ class Location:
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """One answer: a chunk of a file with the lines around it, or a definition.
+    """A chunk of a file with the lines around it, or a definition.
 
     ``matching_lines`` are line numbers of a definition, the best first. ``view`` is ``worktree`` or
-    the commit that has the file; ``change`` says how it came about, in a search within changes.
+    the commit that has the file; ``change`` is the kind of change, in a search within changes.
     """
 
     chunk_id: UUID
@@ -110,9 +113,9 @@ class Hit:
 
 @dataclass(frozen=True, slots=True)
 class ScoredFile:
-    """A ranked file with its calibrated score, and the repository and view that it belongs to.
+    """A ranked file with its calibrated score, its repository and its view.
 
-    One that is ``far_behind`` the first is shown only where others are too few.
+    A file ``far_behind`` the first is shown only if there are fewer results than requested.
     """
 
     ranked: RankedFile
@@ -133,7 +136,7 @@ def first_lines(text: str, count: int) -> list[str]:
 
 
 def chunk_strengths(file: RankedFile) -> dict[int, float]:
-    """How strongly each chunk that was found matches; the first chunk where none was found."""
+    """The strength of each chunk in the candidate lists; the first chunk if there is none."""
     evidence = file.candidate.evidence
     top = evidence.best_words or 1.0
     words = _WORDS * min(file.coverage, 1.0) / top
@@ -141,7 +144,7 @@ def chunk_strengths(file: RankedFile) -> dict[int, float]:
     for ordinal, cosine in evidence.meaning.items():
         near = _NEAR + _MEANING * max(cosine - evidence.least_meaning, 0.0)
         strengths[ordinal] = strengths.get(ordinal, 0.0) + near
-    defining = {one.ordinal for one in evidence.definitions if one.ordinal is not None}
+    defining = {d.ordinal for d in evidence.definitions if d.ordinal is not None}
     if 0 in strengths and 0 not in defining:
         strengths[0] *= _FIRST_CHUNK
     for ordinal in defining:
@@ -165,9 +168,9 @@ class ChosenChunk:
 
 
 def good_chunks(file: ScoredFile, least: float = _MATCH_SHARE) -> list[ChosenChunk]:
-    """The chunks of a file that answer, best first; their scores are shares of the file's own.
+    """The chunks of a file with at least a share of the best chunk's strength, best first.
 
-    With 0 as the ``least`` share of the best one's strength these are all chunks.
+    Their scores are shares of the file's score. With 0 as the ``least`` share all chunks are good.
     """
     every = range(file.ranked.candidate.evidence.chunk_count)
     strengths = dict.fromkeys(every, 0.0) if least == 0 else {}
@@ -182,10 +185,11 @@ def good_chunks(file: ScoredFile, least: float = _MATCH_SHARE) -> list[ChosenChu
 
 
 def choose(files: Sequence[ScoredFile], count: int) -> list[ChosenChunk]:
-    """So many chunks to show, by score: one for each file, more where files are fewer.
+    """Select ``count`` chunks to show, by score.
 
-    Files that are far behind, and at last any other chunks, come where those are too few. Files
-    with the same text count once; their chunks follow each other.
+    First the best chunk of each file and then further good chunks, of files that are not far
+    behind; then those of files far behind; then any chunks. Files with the same text count once;
+    their chunks follow each other.
     """
     kept: dict[tuple[int, int], dict[tuple[int, str], ChosenChunk]] = {}
     behind = [file for file in files if file.far_behind]
@@ -206,7 +210,7 @@ def choose(files: Sequence[ScoredFile], count: int) -> list[ChosenChunk]:
 
 
 def _of_best_texts(files: Iterable[ScoredFile], most: int) -> Iterator[ScoredFile]:
-    """The files of the best texts, at most this many; best first."""
+    """The files of the best texts, at most ``most`` texts; best first."""
     texts: set[int] = set()
     for file in sorted(files, key=lambda file: -round(file.similarity, 4)):
         blob_id = file.ranked.candidate.blob_id
@@ -233,25 +237,25 @@ def make_hits(
     copies = {key: list(same) for key, same in groupby(chosen, key=lambda chunk: chunk.key)}
     listed = set(copies)
     hits = []
-    for first, *others in copies.values():
+    for first, *further_copies in copies.values():
         text = texts[first.key[0]]
-        more = [other for other in other_chunks(first.file) if other.key not in listed]
-        listed.update(other.key for other in more)
+        more = [chunk for chunk in further_chunks(first.file) if chunk.key not in listed]
+        listed.update(chunk.key for chunk in more)
         chunk = text.chunks[first.ordinal]
         hit = hit_at(chunk, first.file, text.lines, context_lines, explain=explain)
         hits.append(
             replace(
                 hit,
                 similarity_score=first.score,
-                more_in_file=tuple(_line_range(other, text) for other in more),
-                also_at=tuple(_location(other, hit) for other in others),
+                more_in_file=tuple(_line_range(further, text) for further in more),
+                also_at=tuple(_location(copy, hit) for copy in further_copies),
             )
         )
     return hits
 
 
-def other_chunks(file: ScoredFile) -> list[ChosenChunk]:
-    """The chunks of a file, beside its best, that are listed with its hit."""
+def further_chunks(file: ScoredFile) -> list[ChosenChunk]:
+    """The chunks of a file that are listed with its hit, without the best chunk."""
     return good_chunks(file, _LISTED_SHARE)[1 : 1 + _MAX_LISTED]
 
 

@@ -1,11 +1,10 @@
 """How are candidates found without the database? Pure: arrays in, rows out.
 
-A memory index is a copy of what the candidate lists need of some snapshots of a project: words with
-their weights, vectors, file names and definitions, but no texts. It gives the results of the
-statements in ``search.sql``, with the same scores to the last bit as numbers are rounded and
-added up alike (by pgvector as compiled for processors with AVX and FMA; else nearly), and finds the
-nearest vectors exactly. It is never changed; ``version`` says which versions of the snapshots it is
-a copy of.
+A memory index is a copy of some snapshots of a project, without texts: words with their weights,
+vectors, file names and definitions. It gives the same results as the statements in ``search.sql``.
+Scores are equal to the last bit, because numbers are rounded and added in the order of pgvector (as
+compiled for processors with AVX and FMA). The nearest vectors are exact. An index never changes;
+``version`` identifies the state of the snapshots that it copies.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial, reduce
 from typing import NamedTuple
 from uuid import UUID
 
@@ -22,8 +21,7 @@ from numpy.typing import NDArray
 
 from codebase_mcp.database.literals import VECTOR_DIGITS, WEIGHT_DIGITS
 from codebase_mcp.embedding.embedder import Vectors
-from codebase_mcp.search.directories import directory_matcher
-from codebase_mcp.search.evidence import Definition
+from codebase_mcp.search.evidence import NamedDefinition
 from codebase_mcp.search.filters import FileFilters
 from codebase_mcp.search.fusion import ChunkKey
 from codebase_mcp.text.tokens import ALL_CHUNKS, fold
@@ -35,14 +33,14 @@ Mask = NDArray[np.bool_]
 ScopeVersion = tuple[tuple[int, UUID], ...]
 """The snapshots of a memory index, each with the version of its files."""
 
-# How many filters' results are cached before the cache is emptied.
+# The cache of filter results is emptied when it has this many.
 _MAX_CACHED_FILTERS = 50
 
 # Gathering the vectors of some chunks takes this many times as long as multiplying them in place.
 _GATHER_COST = 8
 
-# The nearest vectors are chosen from this many more by products whose last digits depend on the
-# order of the additions, and then ordered by exact ones.
+# Fast products, whose last digits depend on the order of the additions, select this many vectors
+# more than the limit; then exact products order them.
 _NEARLY_EQUAL = 16
 _LANES = 8
 
@@ -61,9 +59,9 @@ class IndexedFile(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Postings:
-    """Which rows hold a term, and with what weight.
+    """The rows with each term, and the weight of the term there.
 
-    Those of the term at position i are ``rows[starts[i]:starts[i + 1]]``, ascending.
+    The rows with ``terms[i]`` are ``rows[starts[i]:starts[i + 1]]``, ascending.
     """
 
     terms: Ints
@@ -73,7 +71,7 @@ class Postings:
 
     @classmethod
     def collect(cls, terms: Ints, rows: Ints, weights: Floats) -> Postings:
-        """From one entry for each term of each row, rows ascending."""
+        """Group entries (term, row, weight) by term; rows ascend."""
         order = np.argsort(terms, kind="stable")
         ordered = terms[order]
         firsts = np.flatnonzero(np.diff(ordered, prepend=-1))
@@ -81,23 +79,23 @@ class Postings:
         return cls(ordered[firsts], starts, rows[order], weights[order])
 
     def spans(self, terms: Collection[int]) -> list[slice]:
-        """The slice of entries of each term; empty for an unknown one."""
+        """The slice of entries of each term; empty for a term in no row."""
         if not len(self.terms):
             return [slice(0, 0)] * len(terms)
-        wanted = np.fromiter(terms, np.int32, len(terms))
-        positions = np.minimum(np.searchsorted(self.terms, wanted), len(self.terms) - 1)
+        numbers = np.fromiter(terms, np.int32, len(terms))
+        positions = np.minimum(np.searchsorted(self.terms, numbers), len(self.terms) - 1)
         firsts = self.starts[positions]
-        ends = np.where(self.terms[positions] == wanted, self.starts[positions + 1], firsts)
+        ends = np.where(self.terms[positions] == numbers, self.starts[positions + 1], firsts)
         return list(map(slice, firsts.tolist(), ends.tolist()))
 
     def rows_of(self, terms: Collection[int]) -> list[Ints]:
-        """The rows that hold each term."""
+        """The rows with each term."""
         return [self.rows[span] for span in self.spans(terms)]
 
     def score(self, weights: Mapping[int, float], size: int) -> Floats:
-        """The inner product of a sparse query with each of ``size`` rows, as pgvector adds it up.
+        """The inner product of a sparse query with each of ``size`` rows, rounded as in pgvector.
 
-        That is by ascending terms, and each product is rounded only after it was added.
+        pgvector adds products by ascending terms, and rounds only after each addition.
         """
         scores = np.zeros(size, np.float32)
         ascending = dict(sorted(weights.items()))
@@ -165,22 +163,22 @@ class MemoryIndex:
         """Its approximate size in memory."""
         postings = (self.words, self.comments, self.file_names)
         rows = 64 * self.chunk_count + 300 * len(self.files) + 120 * len(self.symbols.texts)
-        return self.vectors.nbytes + sum(one.size_bytes for one in postings) + rows
+        return self.vectors.nbytes + sum(table.size_bytes for table in postings) + rows
 
     @cached_property
     def files_of(self) -> Mapping[int, list[int]]:
         """The files of each text, by position."""
-        found: defaultdict[int, list[int]] = defaultdict(list)
+        by_text: defaultdict[int, list[int]] = defaultdict(list)
         for number, file in enumerate(self.files):
-            found[file.text].append(number)
-        return found
+            by_text[file.text].append(number)
+        return by_text
 
     def frequencies(self, terms: Iterable[int]) -> dict[int, int]:
-        """In how many chunks each of these terms occurs; terms in none are left out."""
-        wanted = list(terms)
-        counts = (span.stop - span.start for span in self.words.spans(wanted))
-        found = {term: count for term, count in zip(wanted, counts, strict=True) if count}
-        return found | {ALL_CHUNKS: self.chunk_count} if ALL_CHUNKS in wanted else found
+        """The number of chunks with each of these terms; without the terms that no chunk has."""
+        numbers = list(terms)
+        sizes = (span.stop - span.start for span in self.words.spans(numbers))
+        counts = {term: size for term, size in zip(numbers, sizes, strict=True) if size}
+        return counts | {ALL_CHUNKS: self.chunk_count} if ALL_CHUNKS in numbers else counts
 
     def matching(
         self,
@@ -203,26 +201,23 @@ class MemoryIndex:
         return list(zip(*self._keys(chunks[best]), *distances, strict=True))
 
     def holding(self, terms: Collection[int], *, together: bool = False) -> Ints:
-        """The chunks that hold any of some terms, or all of them with ``together``; ascending."""
+        """The chunks with any of some terms, or with all of them if ``together``; ascending."""
         lists = self.words.rows_of(terms)
         if not lists:
             return np.empty(0, np.int32)
         if together:
-            held = lists[0]
-            for other in lists[1:]:
-                held = np.intersect1d(held, other, assume_unique=True)
-            return held
+            return _intersection(lists)
         marked = np.zeros(self.chunk_count, np.bool_)
         for rows in lists:
             marked[rows] = True
         return np.flatnonzero(marked).astype(np.int32)
 
     def holding_count(self, terms: Collection[int], filters: FileFilters) -> int:
-        """How many chunks hold any of some terms."""
+        """The number of chunks with any of some terms."""
         return len(self._passing(self.holding(terms), filters))
 
     def held_terms(self, chunk: ChunkKey, terms: Collection[int]) -> list[int]:
-        """Which of some terms a chunk holds."""
+        """The given terms that a chunk has."""
         number = self._number(chunk)
         both = np.array([number, number + 1], np.int32)
         lists = zip(terms, self.words.rows_of(terms), strict=True)
@@ -239,11 +234,10 @@ class MemoryIndex:
             yield blob_id, ordinal, -product
 
     def holders(self, term: int) -> list[int]:
-        """The ids of the texts that hold a term."""
+        """The ids of the texts with a term."""
         [chunks] = self.words.rows_of([term])
-        texts = np.unique(self.text_of[chunks])
-        found: list[int] = self.blob_ids[texts].tolist()
-        return found
+        holders: list[int] = self.blob_ids[np.unique(self.text_of[chunks])].tolist()
+        return holders
 
     def nearest(
         self, vector: Vectors, filters: FileFilters, limit: int
@@ -265,49 +259,46 @@ class MemoryIndex:
         return list(zip(*self._keys(near[best]), (-products[best]).tolist(), strict=True))
 
     def named(self, groups: Iterable[Sequence[int]], filters: FileFilters, most: int) -> set[int]:
-        """The ids of texts of files whose name holds all words of a group; ``most`` for each."""
-        found: set[int] = set()
+        """The ids of texts of files whose name has all words of a group; ``most`` per group."""
+        texts: set[int] = set()
         passing = self._filter(filters)[0] if filters.narrow else None
         for group in groups:
-            files, *others = self.file_names.rows_of(group)
-            for other in others:
-                files = np.intersect1d(files, other, assume_unique=True)
+            files = _intersection(self.file_names.rows_of(group))
             if passing is not None:
                 files = files[passing[files]]
-            found.update(self.files[number].text for number in files[:most].tolist())
-        return {int(self.blob_ids[text]) for text in found}
+            texts.update(self.files[number].text for number in files[:most].tolist())
+        return {int(self.blob_ids[text]) for text in texts}
 
     def defining(
         self, folded: str, filters: FileFilters, most: int
-    ) -> Iterator[tuple[int, Definition]]:
+    ) -> Iterator[tuple[int, NamedDefinition]]:
         """The outermost definition of a name in each text, with the text's id, outermost first."""
         table = self.symbols
         first, last = table.of_folded.get(folded, (0, 0))
-        found = table.by_name[first:last]
+        rows = table.by_name[first:last]
         if filters.narrow:
-            found = found[self._filter(filters)[1][table.texts[found]]]
-        order = np.lexsort((table.starts[found], table.depths[found], table.texts[found]))
-        found = found[order]
-        found = found[np.diff(table.texts[found], prepend=-1) != 0]
-        order = np.lexsort((table.texts[found], table.depths[found]))[:most]
-        for number in found[order].tolist():
+            rows = rows[self._filter(filters)[1][table.texts[rows]]]
+        rows = rows[np.lexsort((table.starts[rows], table.depths[rows], table.texts[rows]))]
+        outermost = rows[np.diff(table.texts[rows], prepend=-1) != 0]
+        order = np.lexsort((table.texts[outermost], table.depths[outermost]))[:most]
+        for number in outermost[order].tolist():
             text, line = int(table.texts[number]), int(table.starts[number])
-            definition = Definition(
-                folded,
-                table.strings[table.names[number]],
-                table.strings[table.kinds[number]],
-                line,
-                int(table.ends[number]),
-                int(table.depths[number]),
-                len(found),
-                self._chunk_at(text, line),
+            definition = NamedDefinition(
+                folded=folded,
+                name=table.strings[table.names[number]],
+                kind=table.strings[table.kinds[number]],
+                start_line=line,
+                end_line=int(table.ends[number]),
+                depth=int(table.depths[number]),
+                definers=len(outermost),
+                ordinal=self._chunk_at(text, line),
             )
             yield int(self.blob_ids[text]), definition
 
     def defined_names(
         self, blob_ids: Collection[int], stems: Collection[str]
     ) -> Iterator[tuple[int, str]]:
-        """The names of definitions in some texts that hold any of some stems."""
+        """The names of definitions in some texts that contain any of some stems."""
         table = self.symbols
         ids = np.fromiter(blob_ids, np.int64, len(blob_ids))
         texts = np.searchsorted(self.blob_ids, ids)
@@ -331,11 +322,9 @@ class MemoryIndex:
             chunks = int(self.first_chunks[text + 1] - self.first_chunks[text])
             for number in self.files_of.get(text, ()):
                 if passing is None or passing[number]:
-                    one = self.files[number]
-                    score = float(comments[text])
-                    yield (
-                        one.snapshot_id, one.path, blob_id, one.language, one.kind, chunks, score
-                    )  # fmt: skip
+                    file = self.files[number]
+                    columns = file.snapshot_id, file.path, blob_id, file.language, file.kind
+                    yield *columns, chunks, float(comments[text])
 
     def _passing(self, chunks: Ints, filters: FileFilters) -> Ints:
         if not filters.narrow:
@@ -354,36 +343,31 @@ class MemoryIndex:
         return int(self.first_chunks[np.searchsorted(self.blob_ids, blob_id)]) + ordinal
 
     def _chunk_at(self, text: int, line: int) -> int | None:
-        """The ordinal of the chunk of a text that holds a line."""
+        """The ordinal of the chunk of a text with a line."""
         chunks = slice(int(self.first_chunks[text]), int(self.first_chunks[text + 1]))
         starts, ends = self.start_lines[chunks], self.end_lines[chunks]
         holding = np.flatnonzero((starts <= line) & (line <= ends))
         return int(holding[0]) if len(holding) else None
 
     def _filter(self, filters: FileFilters) -> tuple[Mask, Mask]:
-        """Which files pass the filters, and which texts have such a file."""
+        """The files that pass the filters, and their texts, as masks."""
         if filters not in self._filtered:
             if len(self._filtered) >= _MAX_CACHED_FILTERS:
                 self._filtered.clear()
-            files = np.fromiter(_passes(filters, self.files), np.bool_, len(self.files))
-            texts = np.zeros(len(self.blob_ids), np.bool_)
-            texts[[file.text for file, passes in zip(self.files, files, strict=True) if passes]] = (
-                True
+            passes = filters.test()
+            tested = (
+                passes(f.repository_id, f.path, f.extension, f.language, f.kind) for f in self.files
             )
+            files = np.fromiter(tested, np.bool_, len(self.files))
+            texts = np.zeros(len(self.blob_ids), np.bool_)
+            texts[[self.files[number].text for number in np.flatnonzero(files).tolist()]] = True
             self._filtered[filters] = files, texts
         return self._filtered[filters]
 
 
-def _passes(filters: FileFilters, files: Iterable[IndexedFile]) -> Iterator[bool]:
-    is_below = directory_matcher(filters.directory) if filters.directory else None
-    for file in files:
-        yield (
-            (filters.repository_id is None or file.repository_id == filters.repository_id)
-            and (not filters.extensions or file.extension in filters.extensions)
-            and (not filters.languages or file.language in filters.languages)
-            and (not filters.kinds or file.kind in filters.kinds)
-            and (is_below is None or is_below(file.path))
-        )
+def _intersection(lists: Sequence[Ints]) -> Ints:
+    """The rows in all of the lists."""
+    return reduce(partial(np.intersect1d, assume_unique=True), lists)
 
 
 def _rounded(vector: Vectors) -> Floats:
@@ -393,8 +377,9 @@ def _rounded(vector: Vectors) -> Floats:
 
 
 def _products(query: Floats, vectors: Floats) -> Floats:
-    """The inner products of a query and some columns, added up in pgvector's order: eight sums,
-    each of every eighth product, which are then added by halves."""
+    """The inner products of a query and some columns, added in pgvector's order.
+
+    Eight sums, each of every eighth product, are added by halves."""
     whole = len(query) // _LANES * _LANES
     sums: Floats = np.zeros((_LANES, vectors.shape[1]), np.float32)
     for first in range(0, whole, _LANES):

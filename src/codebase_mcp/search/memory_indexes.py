@@ -1,12 +1,12 @@
-"""Which indexes are held in memory, and are they up to date?
+"""Which indexes are kept in memory, and are they up to date?
 
-A long-lived process (a server, a library) loads what a search looked at in the background after the
-first such search, and searches in memory from then on: it finds the same candidates in a fraction
-of the time. There is a copy for each set of snapshots that is searched: those of a project's
-working trees, and those of each commit. PostgreSQL stays the source of truth. Every search reads
-the snapshots' versions first; a copy of other versions is dropped at once, and that search uses the
-database. So does a program that ends after one search, and every search of an index that is larger
-than the memory allowed.
+In a long-lived process (a server, a library) the first search of some snapshots loads a memory
+index of them in the background. Later searches use it: they find the same candidates in a fraction
+of the time. There is one index for the working trees of a project, and one for each searched
+commit. PostgreSQL stays the source of truth: every search reads the versions of the snapshots
+first. An outdated index is dropped at once, and that search uses the database. The database is also
+used by a program that ends after a single search, and for indexes that are larger than the memory
+allowed.
 """
 
 from __future__ import annotations
@@ -42,16 +42,16 @@ from codebase_mcp.search.memory_index import (
 _SQL = load_queries("codebase_mcp.search", "memory_index.sql")
 _log = logging.getLogger(__name__)
 
-# How long loading waits for the index to stop changing: an index run commits batch after batch.
+# Loading waits this long for the index to stop changing: an index run commits many batches.
 QUIET_S = 1.0
 
-# While an index keeps changing, loading takes no more than this share of the time.
+# While an index keeps changing, loading takes at most this share of the time.
 _LOAD_SHARE = 0.05
 
-# A copy that no search has used for this long is dropped.
+# An index that no search has used for this long is dropped.
 IDLE_S = 900.0
 
-# How many texts are read at once: few enough that other searches hardly wait.
+# The number of texts read at once: few, so that searches hardly wait.
 _BATCH_TEXTS = 250
 
 # The size of a chunk without its vector, measured over 14 projects of real code.
@@ -67,7 +67,7 @@ _Key = tuple[str, "tuple[int, ...] | None"]
 
 @dataclass(slots=True)
 class _Slot:
-    """One copy, or why there is none: ``refused`` is a version that cannot be held."""
+    """An index if it is loaded; ``refused`` is a version that cannot be kept in memory."""
 
     index: MemoryIndex | None = None
     loading: asyncio.Task[None] | None = None
@@ -78,9 +78,9 @@ class _Slot:
 
 
 class MemoryIndexes:
-    """The memory indexes of this process, of what was searched last.
+    """The memory indexes of this process, of the most recently searched snapshots.
 
-    ``snapshot_ids`` are those of commits; None stands for what is searched by default.
+    ``snapshot_ids`` are snapshots of commits; None means those that are searched by default.
     """
 
     def __init__(self, database: Database, *, most_bytes: int) -> None:
@@ -93,7 +93,7 @@ class MemoryIndexes:
     def get(
         self, project: Project, snapshot_ids: tuple[int, ...] | None = None
     ) -> MemoryIndex | None:
-        """The copy of some snapshots, which may be of an older version."""
+        """The index of some snapshots, perhaps of an older version."""
         slot = self._slots.get((project.schema_name, snapshot_ids))
         return None if slot is None else slot.index
 
@@ -103,7 +103,7 @@ class MemoryIndexes:
         version: ScopeVersion,
         snapshot_ids: tuple[int, ...] | None = None,
     ) -> None:
-        """Drop a copy of another version than this, the current one, and load it soon."""
+        """Drop an index of an older version than the current ``version``, and load it soon."""
         if self._closed or not self._most_bytes:
             return
         key = project.schema_name, snapshot_ids
@@ -116,7 +116,7 @@ class MemoryIndexes:
             slot.loading = asyncio.create_task(self._load(project, snapshot_ids, slot))
 
     async def forget(self, project: Project) -> None:
-        """Drop the copies of a project that was dropped, and give up loading more."""
+        """Drop the indexes of a project that was dropped, and stop loading."""
         keys = [key for key in self._slots if key[0] == project.schema_name]
         dropped = [self._slots.pop(key) for key in keys]
         loading = [slot.loading for slot in dropped if slot.loading is not None]
@@ -126,13 +126,13 @@ class MemoryIndexes:
             await asyncio.wait(loading)
 
     async def wait_idle(self) -> None:
-        """Wait until nothing is being loaded."""
+        """Wait until no index is being loaded."""
         tasks = [slot.loading for slot in self._slots.values() if slot.loading is not None]
         if tasks:
             await asyncio.wait(tasks)
 
     async def close(self) -> None:
-        """Drop all copies."""
+        """Drop all indexes."""
         self._closed = True
         if self._timer is not None:
             self._timer.cancel()
@@ -163,7 +163,7 @@ class MemoryIndexes:
             slot.loading = None
 
     def _make_room(self) -> None:
-        """Drop copies that were not used for long, and the oldest if all take too much memory."""
+        """Drop idle indexes, and the least recently used ones if they exceed the memory."""
         oldest = time.monotonic() - IDLE_S
         held = 0
         for slot in reversed(self._slots.values()):
@@ -179,7 +179,7 @@ class MemoryIndexes:
 
 
 def return_freed_memory() -> None:
-    """Give back to the system what glibc keeps of freed memory: some 30 MB after a load."""
+    """Return the memory that glibc keeps after it was freed: some 30 MB after a load."""
     import ctypes  # noqa: PLC0415 - costs a megabyte, which a command need not pay
 
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
@@ -190,9 +190,9 @@ def return_freed_memory() -> None:
 async def read_index(
     tx: Transaction, most_bytes: int, snapshot_ids: Sequence[int] | None = None
 ) -> tuple[ScopeVersion, MemoryIndex | None]:
-    """The versions of some snapshots, and a copy; None if it is too large or has several models."""
-    wanted = None if snapshot_ids is None else array_literal(snapshot_ids)
-    snapshots = await tx.fetch_all(_SQL["snapshots"], ids=wanted)
+    """The versions of some snapshots, and an index; None if too large, or with several models."""
+    chosen = None if snapshot_ids is None else array_literal(snapshot_ids)
+    snapshots = await tx.fetch_all(_SQL["snapshots"], ids=chosen)
     version = tuple((snapshot_id, version) for snapshot_id, version, _ in snapshots)
     profiles = list({profile_id for _, _, profile_id in snapshots})
     if len(profiles) != 1:
@@ -205,7 +205,7 @@ async def read_index(
     files = await tx.fetch_all(_SQL["files"], ids=ids)
     blob_ids = np.unique(np.fromiter((row[3] for row in files), np.int64, len(files)))
     parts = []
-    for first in range(0, len(blob_ids), _BATCH_TEXTS):
+    for first in range(0, max(len(blob_ids), 1), _BATCH_TEXTS):  # a batch even without texts
         blobs = blob_ids[first : first + _BATCH_TEXTS]
         bound = {"blobs": array_literal(blobs.tolist()), "profile_id": profiles[0]}
         rows = await tx.fetch_many(
@@ -217,7 +217,7 @@ async def read_index(
 
 @dataclass(frozen=True, slots=True)
 class _Batch:
-    """Some texts; chunks and texts are numbered from this batch's first one."""
+    """Some texts; chunks and texts are numbered from 0 within the batch."""
 
     chunk_counts: Ints
     start_lines: Ints
@@ -283,45 +283,40 @@ def _assemble(
     parts: Sequence[_Batch],
     files: Sequence[Row],
 ) -> MemoryIndex:
-    counts = _joined([part.chunk_counts for part in parts], np.int32)
+    counts = np.concatenate([part.chunk_counts for part in parts])
     first_chunks = np.concatenate(([0], np.cumsum(counts))).astype(np.int32)
     texts = np.searchsorted(blob_ids, np.array([row[3] for row in files], np.int64)).tolist()
-    names = [np.array(row[7], np.int32) for row in files]
     indexed = [
         IndexedFile(row[0], row[1], row[2], text, row[4], row[5], row[6])
         for row, text in zip(files, texts, strict=True)
     ]
-    name_rows = np.repeat(np.arange(len(files), dtype=np.int32), [len(one) for one in names])
-    name_terms = _joined(names, np.int32)
+    name_rows = np.repeat(np.arange(len(files), dtype=np.int32), [len(row[7]) for row in files])
+    name_terms = np.array(list(chain.from_iterable(row[7] for row in files)), np.int32)
     text_counts = [len(part.chunk_counts) for part in parts]
     return MemoryIndex(
-        version,
-        blob_ids,
-        first_chunks,
-        np.repeat(np.arange(len(blob_ids), dtype=np.int32), counts),
-        _joined([part.start_lines for part in parts], np.int32),
-        _joined([part.end_lines for part in parts], np.int32),
-        np.concatenate(
-            [np.zeros((dimension, 0), np.float32), *(part.vectors.T for part in parts)],
-            axis=1,
-        ),
-        _postings([part.words for part in parts], [len(part.start_lines) for part in parts]),
-        _postings([part.comments for part in parts], text_counts),
-        Postings.collect(name_terms, name_rows, np.ones(len(name_terms), np.float32)),
-        _symbol_table(blob_ids, list(chain.from_iterable(part.symbols for part in parts))),
-        indexed,
+        version=version,
+        blob_ids=blob_ids,
+        first_chunks=first_chunks,
+        text_of=np.repeat(np.arange(len(blob_ids), dtype=np.int32), counts),
+        start_lines=np.concatenate([part.start_lines for part in parts]),
+        end_lines=np.concatenate([part.end_lines for part in parts]),
+        vectors=np.concatenate([part.vectors.T for part in parts], axis=1),
+        words=_postings([part.words for part in parts], [len(part.start_lines) for part in parts]),
+        comments=_postings([part.comments for part in parts], text_counts),
+        file_names=Postings.collect(name_terms, name_rows, np.ones(len(name_terms), np.float32)),
+        symbols=_symbol_table(blob_ids, list(chain.from_iterable(p.symbols for p in parts))),
+        files=indexed,
     )
 
 
 def _postings(parts: Sequence[tuple[Ints, Ints, Floats]], sizes: Sequence[int]) -> Postings:
     firsts = np.cumsum([0, *sizes])[:-1]
     return Postings.collect(
-        _joined([terms for terms, _, _ in parts], np.int32),
-        _joined(
-            [rows + np.int32(first) for (_, rows, _), first in zip(parts, firsts, strict=True)],
-            np.int32,
+        np.concatenate([terms for terms, _, _ in parts]),
+        np.concatenate(
+            [rows + np.int32(first) for (_, rows, _), first in zip(parts, firsts, strict=True)]
         ),
-        _joined([weights for _, _, weights in parts], np.float32),
+        np.concatenate([weights for _, _, weights in parts]),
     )
 
 
@@ -343,24 +338,20 @@ def _symbol_table(blob_ids: NDArray[np.int64], rows: Sequence[Row]) -> SymbolTab
         )
     }
     ids = np.fromiter((row[0] for row in rows), np.int64, len(rows))
-    places = np.array([row[4:7] for row in rows], np.int32).reshape(-1, 3)
+    lines = np.array([row[4:7] for row in rows], np.int32).reshape(-1, 3)
     return SymbolTable(
-        strings,
-        np.searchsorted(blob_ids, ids).astype(np.int32),
-        names,
-        kinds,
-        places[:, 0],
-        places[:, 1],
-        places[:, 2],
-        by_name,
-        of_folded,
+        strings=strings,
+        texts=np.searchsorted(blob_ids, ids).astype(np.int32),
+        names=names,
+        kinds=kinds,
+        starts=lines[:, 0],
+        ends=lines[:, 1],
+        depths=lines[:, 2],
+        by_name=by_name,
+        of_folded=of_folded,
     )
 
 
 def _numbered(number_of: dict[str, int], strings: Iterable[str]) -> Ints:
-    """The number of each string; a new string gets the next one."""
-    return np.array([number_of.setdefault(one, len(number_of)) for one in strings], np.int32)
-
-
-def _joined(arrays: Sequence[NDArray], kind: type) -> NDArray:  # type: ignore[type-arg]
-    return np.concatenate(arrays) if arrays else np.empty(0, kind)
+    """The number of each string; a new string gets the next number."""
+    return np.array([number_of.setdefault(s, len(number_of)) for s in strings], np.int32)

@@ -1,7 +1,6 @@
 """Why is an answer weak? Facts from the index, which ``help.py`` puts into sentences.
 
-The words of a code base are read when they are first needed and cached for a while, so that a
-series of weak answers reads them once.
+The words of a code base are read when they are needed, and cached for some minutes.
 """
 
 from __future__ import annotations
@@ -21,7 +20,6 @@ from codebase_mcp.database.projects import Project
 from codebase_mcp.database.queries import load_queries
 from codebase_mcp.database.transaction import Row
 from codebase_mcp.embedding.models import Models
-from codebase_mcp.search.directories import directory_matcher
 from codebase_mcp.search.filters import FileFilters
 from codebase_mcp.search.help import (
     WEAK,
@@ -39,30 +37,29 @@ from codebase_mcp.search.help import (
 )
 from codebase_mcp.search.hits import Hit
 from codebase_mcp.search.query import parse_query
-from codebase_mcp.search.scope import ScopedSnapshot, frequencies_statement
-from codebase_mcp.search.search import Answer, Request, Searcher
-from codebase_mcp.search.spelling import replace_words
-from codebase_mcp.search.vocabulary import NearWords, Vocabulary, near_words
+from codebase_mcp.search.scope import ScopedSnapshot, fetch_named, frequencies_statement
+from codebase_mcp.search.search import Answer, Request, SearchedSnapshots, Searcher
+from codebase_mcp.search.vocabulary import NearWords, Vocabulary, near_words, replace_words
 from codebase_mcp.text.tokens import ALL_CHUNKS
 
 _SQL = load_queries("codebase_mcp.search", "misses.sql")
 
-# How many vocabularies are cached, and for how long. Each takes 4 MB at most.
+# The number of cached vocabularies, and how long each is cached. Each takes 4 MB at most.
 MAX_CACHED = 4
 CACHED_S = 600.0
 
-# How many names of symbols, the most frequent ones, and paths a vocabulary is made from. With these
-# numbers that takes a quarter of a second.
+# The numbers of the most frequent names of symbols, and of paths, in a vocabulary. With these
+# numbers it takes a quarter of a second to make.
 MOST_NAMES = 30_000
 MOST_PATHS = 10_000
 
-# How many existing values are listed where a filter leaves no file.
+# The number of existing values to list if no file passes a filter.
 _LISTED = 5
 
 
 @dataclass(frozen=True, slots=True)
 class _CachedVocabulary:
-    """The words of some snapshots in one state, and the timer that drops them."""
+    """The words of some snapshots in a given state, and the timer that drops them."""
 
     state: frozenset[tuple[Any, ...]]
     vocabulary: Vocabulary
@@ -70,7 +67,7 @@ class _CachedVocabulary:
 
 
 class Misses:
-    """Finds out why answers are weak, and which words of the code are similar to a question's."""
+    """Finds the reasons of weak answers, and words of the code similar to those of a question."""
 
     def __init__(self, database: Database, models: Models, searcher: Searcher) -> None:
         self._database = database
@@ -88,52 +85,66 @@ class Misses:
         self,
         project: Project,
         question: str,
-        request: Request,
+        *,
+        filters: FileFilters,
+        snapshot_ids: tuple[int, ...] | None,
         answer: Answer,
         coverage: IndexCoverage,
     ) -> Help:
-        """Why an answer is weak, and what to ask instead.
+        """Explain why an answer is weak, and suggest what to ask instead.
 
-        ``request`` names the snapshots among which a better answer is looked for without filters.
+        ``snapshot_ids`` are searched for a better answer without filters; None searches those that
+        are searched by default.
 
         Raises:
             DatabaseUnavailable, ProjectNotFound, EmbeddingUnavailable: as ``Searcher.search``.
         """
-        filters = request.filters
         corrected = replace_words(question, answer.respelt)
         asked = content_words(parse_query(corrected))
         filtered = better = None
         async with self._database.bounded_read(project) as tx:
             words, total = await _word_uses(tx, asked, answer.snapshots)
             if filters.narrow:
-                filtered = await _filtered(tx, request)
+                filtered = await _filtered(tx, filters, snapshot_ids)
         if filtered is not None and filtered.passing == filtered.files:
             filtered = None
         if filtered is not None:
-            better = await self._better(project, question, request, answer)
+            better = await self._better(project, question, filters, snapshot_ids, answer)
         near = await self._near(project, answer.snapshots, words_to_help(words, total))
         coverage = replace(coverage, skipped=_skipped(answer.snapshots))
         facts = MissFacts(
-            words,
-            total,
-            near,
-            coverage,
-            filtered,
-            better,
-            answer.respelt,
+            words=words,
+            total=total,
+            near=near,
+            coverage=coverage,
+            filtered=filtered,
+            better=better,
+            respelt=answer.respelt,
             best=answer.hits[0].similarity_score if answer.hits else None,
         )
         return explain(corrected, facts)
 
     async def _better(
-        self, project: Project, question: str, request: Request, answer: Answer
+        self,
+        project: Project,
+        question: str,
+        filters: FileFilters,
+        snapshot_ids: tuple[int, ...] | None,
+        answer: Answer,
     ) -> BetterFile | None:
-        """The best file without the filters, if they exclude it; if they leave hits, a good one."""
-        unfiltered = Request(snapshot_ids=request.snapshot_ids, limit=1, context_lines=0)
-        found = await self._searcher.search(project, question, unfiltered)
-        for hit in found.hits:
+        """The best file without the filters, if they exclude it.
+
+        If there are hits with the filters, the file must have a good score.
+        """
+        unfiltered = await self._searcher.search(
+            project,
+            question,
+            Request(limit=1, context_lines=0),
+            SearchedSnapshots(snapshot_ids),
+        )
+        for hit in unfiltered.hits:
             is_better = hit.similarity_score >= WEAK or not answer.hits
-            if is_better and not _passes(hit, request.filters):
+            if is_better and not _passes(hit, filters):
                 return BetterFile(hit.repository_id, hit.file_path, hit.similarity_score)
         return None
 
@@ -150,8 +161,8 @@ class Misses:
     async def _vocabulary(
         self, project: Project, snapshots: Sequence[ScopedSnapshot]
     ) -> Vocabulary:
-        key = (project.schema_name, frozenset(one.repository_id for one in snapshots))
-        state = frozenset((one.id, one.indexed_at, one.files_pending) for one in snapshots)
+        key = (project.schema_name, frozenset(s.repository_id for s in snapshots))
+        state = frozenset((s.id, s.indexed_at, s.files_pending) for s in snapshots)
         async with self._reading:
             cached = self._cache.get(key)
             if cached is not None and cached.state == state:
@@ -188,7 +199,7 @@ class Misses:
 async def _word_uses(
     tx: Transaction, asked: Sequence[QuestionWord], snapshots: Sequence[ScopedSnapshot]
 ) -> tuple[tuple[WordUse, ...], int]:
-    """In how many chunks each word occurs, and the number of all chunks."""
+    """The number of chunks with each word, and the number of all chunks."""
     terms = {ALL_CHUNKS, *(term for word in asked for term in (word.term, *word.joined))}
     names = array_literal({word.name_term for word in asked})
     frequencies, named = await tx.fetch_many(
@@ -210,9 +221,10 @@ async def _word_uses(
     return tuple(uses), chunks.get(ALL_CHUNKS, 0)
 
 
-async def _filtered(tx: Transaction, request: Request) -> FilteredFiles:
-    """How many files pass each filter, and which values exist where none passes."""
-    filters, ids = request.filters, request.snapshot_ids
+async def _filtered(
+    tx: Transaction, filters: FileFilters, ids: tuple[int, ...] | None
+) -> FilteredFiles:
+    """The number of files that pass each filter, and the existing values if no file passes."""
     chosen = {"ids": None if ids is None else array_literal(ids)}
     parameters = filters.parameters() | chosen | {"repository_id": filters.repository_id}
     [[files, *counts, passing]] = await tx.fetch_all(_SQL["filtered_files"], **parameters)
@@ -227,8 +239,8 @@ async def _filtered(tx: Transaction, request: Request) -> FilteredFiles:
         kind for (kind, _, value), count in zip(named, counts, strict=True) if value and not count
     ]
     bound = chosen | {"most": _LISTED, "ending": _ending(filters.directory or "")}
-    found = await tx.fetch_many([(_SQL[kind], bound) for kind in empty]) if empty else []
-    instead = {kind: _instead(kind, rows) for kind, rows in zip(empty, found, strict=True)}
+    values = await fetch_named(tx, {kind: (_SQL[kind], bound) for kind in empty}) if empty else {}
+    instead = {kind: _instead(kind, rows) for kind, rows in values.items()}
     effects = (
         FilterEffect(f"{name}={value}", count, instead.get(kind, ""))
         for (kind, name, value), count in zip(named, counts, strict=True)
@@ -238,36 +250,31 @@ async def _filtered(tx: Transaction, request: Request) -> FilteredFiles:
 
 
 def _instead(kind: str, rows: Iterable[Row]) -> str:
-    found = ", ".join(name for (name,) in rows)
-    return f"There are these {kind}: {found}." if found else ""
+    names = ", ".join(name for (name,) in rows)
+    return f"There are these {kind}: {names}." if names else ""
 
 
 def _passes(hit: Hit, filters: FileFilters) -> bool:
     """Whether the file of a hit passes the filters."""
     extension = hit.file_path.rpartition("/")[2].rpartition(".")[2].lower()
-    return (
-        filters.repository_id in (None, hit.repository_id)
-        and (filters.extensions is None or extension in filters.extensions)
-        and (filters.languages is None or hit.language in filters.languages)
-        and (filters.kinds is None or hit.file_kind in filters.kinds)
-        and (filters.directory is None or directory_matcher(filters.directory)(hit.file_path))
-    )
+    passes = filters.test()
+    return passes(hit.repository_id, hit.file_path, extension, hit.language, hit.file_kind)
 
 
 def _ending(directory: str) -> str:
     """A pattern for the directories with the same last name, whatever the case."""
-    steps = [one for one in directory.split("/") if one and "*" not in one]
+    steps = [name for name in directory.split("/") if name and "*" not in name]
     last = re.escape(steps[-1]) if steps else "[^/]+"
     return f"(?i)^(?:.*/)?{last}(?=/)"
 
 
 def _bound(snapshots: Iterable[ScopedSnapshot]) -> dict[str, Any]:
-    return {"snapshots": array_literal(one.id for one in snapshots)}
+    return {"snapshots": array_literal(snapshot.id for snapshot in snapshots)}
 
 
 def _skipped(snapshots: Iterable[ScopedSnapshot]) -> Counter[str]:
     """The number of files that are not indexed, by reason."""
     counts: Counter[str] = Counter()
-    for one in snapshots:
-        counts.update(loads(one.skipped))
+    for snapshot in snapshots:
+        counts.update(loads(snapshot.skipped))
     return counts

@@ -1,13 +1,16 @@
-"""What does this question ask for? Pure: text in, the words and names to look for out."""
+"""Which words and names does a question look for? Pure."""
 
 from __future__ import annotations
 
+import math
 import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import chain, pairwise
+from itertools import accumulate, chain, pairwise
 
 from codebase_mcp.text.tokens import (
+    ALL_CHUNKS,
     MAX_WORD_CHARS,
     STOP_WORDS,
     aggressive_stem,
@@ -50,7 +53,7 @@ _SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\n+")
 class QueryTerm:
     """A stem to look for in the text of chunks; ``id`` is its number in the index.
 
-    A ``spoken`` term is a word of the query itself; the others are neighbours written together.
+    A ``spoken`` term is a word of the query; further terms are neighbours written together.
     """
 
     text: str
@@ -60,7 +63,7 @@ class QueryTerm:
 
 @dataclass(frozen=True, slots=True)
 class QueryName:
-    """A name that may be defined somewhere; ``strength`` says how surely the query means it."""
+    """A name that a definition may have; ``strength`` says how likely the query means it."""
 
     written: str
     folded: str
@@ -74,8 +77,8 @@ class Query:
     ``plain`` is the text without polite phrases, for its vector. ``terms`` are for the list of
     words and BM25. ``parts`` are the parts of its words in order, without stop words, for file
     names; ``positions`` gives each part's position in its sentence. ``names`` are for the symbol
-    table. ``expected`` are the stems of the identifiers that the query names beside other words:
-    guesses at what the code calls it.
+    table. ``expected`` are the stems of identifiers in a query of several words: guesses at names
+    in the code.
     """
 
     text: str
@@ -89,10 +92,10 @@ class Query:
 
     @property
     def whole(self) -> int | None:
-        """The term of the one word that the query is; None where it is more."""
+        """The term of a query of a single word; None if the query has more words."""
         spoken = [term for term in self.terms if term.spoken]
-        is_one = len(self.text.split()) == 1 and len(self.names) == 1
-        return spoken[-1].id if is_one and spoken else None
+        is_single = len(self.text.split()) == 1 and len(self.names) == 1
+        return spoken[-1].id if is_single and spoken else None
 
 
 # Strength of a name that is the whole query, that looks like an identifier, that is a plain word.
@@ -123,13 +126,13 @@ def parse_query(text: str) -> Query:
     is_one_word = len(text.split()) == 1
     expected = () if is_one_word else chain.from_iterable(map(word_stems, identifiers))
     return Query(
-        text,
-        " ".join(plain),
-        terms,
-        parts,
-        positions,
-        _query_names(content),
-        frozenset(expected),
+        text=text,
+        plain=" ".join(plain),
+        terms=terms,
+        parts=parts,
+        positions=positions,
+        names=_query_names(content),
+        expected=frozenset(expected),
         is_symbol=is_one_word and bool(identifiers),
     )
 
@@ -140,23 +143,23 @@ def looks_like_identifier(word: str) -> bool:
 
 
 def name_stems(query: Query) -> tuple[str, ...]:
-    """The harsh stems of the query's parts, in order, for comparing with file names."""
+    """The aggressive stems of the query's parts, in order, for comparing with file names."""
     return tuple(aggressive_stem(part) for part in query.parts)
 
 
 def without_courtesy(text: str) -> str:
-    """A question without polite phrases at its start and end, unless there is nothing else."""
+    """A question without polite phrases at its start and end, unless it would be empty."""
     return without_opening(without_closing(text))
 
 
 def without_opening(text: str) -> str:
-    """A sentence without a polite opening, unless there is nothing else."""
+    """A sentence without a polite opening, unless it would be empty."""
     rest = _POLITE_OPENING.sub("", text, count=1)
     return rest if words_of(rest) else text
 
 
 def without_closing(text: str) -> str:
-    """A text without the thanks at its end, unless there is nothing else."""
+    """A text without the thanks at its end, unless it would be empty."""
     rest = _POLITE_CLOSING.sub("", text)
     return rest if words_of(rest) else text
 
@@ -176,7 +179,7 @@ def _query_names(words: list[str]) -> tuple[QueryName, ...]:
         _add_name(names, "".join(words), WHOLE_QUERY if len(words) < 5 else IDENTIFIER)
     identifiers = dict.fromkeys(word for word in words if looks_like_identifier(word))
     if len(words) > 1 and identifiers:
-        # Several are guesses at the name of the same thing, and words beside them describe it.
+        # Several identifiers are guesses at the same name, and further words describe it.
         for word in identifiers:
             _add_name(names, word, IDENTIFIER / len(identifiers))
         return tuple(names.values())
@@ -191,3 +194,66 @@ def _add_name(names: dict[str, QueryName], written: str, strength: float) -> Non
     folded = fold(written)
     if folded and (folded not in names or names[folded].strength < strength):
         names[folded] = QueryName(written, folded, strength)
+
+
+# The numbers of chunks that the rare terms of a query, and its expansion terms, may select. Scoring
+# a chunk takes about a microsecond.
+RARE_CHUNKS = 2_000
+EXPANSION_CHUNKS = 500
+
+# The number of chunks that are scored if every term is common.
+COMMON_CHUNKS = 10_000
+
+# A word in more chunks than this is in several texts.
+HOLDING_CHUNKS = 100
+
+
+def inverse_frequencies(terms: Iterable[int], frequencies: Mapping[int, int]) -> dict[int, float]:
+    """BM25's inverse document frequency of each term, ln(1 + (N - n + ½) / (n + ½))."""
+    total = frequencies.get(ALL_CHUNKS, 0)
+    counts = {term: frequencies.get(term, 0) for term in terms}
+    return {term: math.log1p((total - n + 0.5) / (n + 0.5)) for term, n in counts.items()}
+
+
+def matching_terms(query: Query) -> list[int]:
+    """The terms that make a chunk with any of them a match: for a symbol, that symbol."""
+    if query.is_symbol and query.whole is not None:
+        return [query.whole]
+    return [term.id for term in query.terms]
+
+
+def rare_only_term(query: Query, frequencies: Mapping[int, int]) -> int | None:
+    """The term of the query's only word, if it is rare enough to be in a single text."""
+    term = query.whole
+    return term if term and 0 < frequencies.get(term, 0) <= HOLDING_CHUNKS else None
+
+
+def rarest_terms(query: Query, frequencies: Mapping[int, int]) -> tuple[list[int], bool]:
+    """The terms that select the chunks to score, and whether a chunk must have all of them.
+
+    As many of the rarest terms as select at most `RARE_CHUNKS` chunks together. If even the rarest
+    term is in more chunks, the two rarest, of which a chunk must have both.
+    """
+    present = _by_rarity((term.id for term in query.terms), frequencies)
+    if present and frequencies[present[0]] > RARE_CHUNKS:
+        return present[:2], True
+    return _first_terms(present, frequencies, RARE_CHUNKS, at_least=1), False
+
+
+def rarest_expansion_terms(expansion: Iterable[int], frequencies: Mapping[int, int]) -> list[int]:
+    """The expansion terms that select chunks too: the rarest, none if all are common."""
+    present = _by_rarity(expansion, frequencies)
+    return _first_terms(present, frequencies, EXPANSION_CHUNKS, at_least=0)
+
+
+def _by_rarity(terms: Iterable[int], frequencies: Mapping[int, int]) -> list[int]:
+    return sorted((t for t in terms if frequencies.get(t)), key=frequencies.__getitem__)
+
+
+def _first_terms(
+    terms: Sequence[int], frequencies: Mapping[int, int], max_chunks: int, *, at_least: int
+) -> list[int]:
+    """The first terms that are in at most ``max_chunks`` chunks together."""
+    totals = accumulate(frequencies[term] for term in terms)
+    count = sum(1 for total in totals if total <= max_chunks)
+    return list(terms[: max(count, at_least)])

@@ -9,11 +9,11 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import mul
 
-from codebase_mcp.search.evidence import Candidate
+from codebase_mcp.search.evidence import CandidateFile
 from codebase_mcp.search.query import Query
 from codebase_mcp.search.signals import SIGNALS, WEIGHTS, CandidateSet
 
-# By this share of the best score files of the caller's own repository go before others.
+# Files of the caller's own repository gain this share of the best score.
 OWN_LEAD = 0.05
 
 _NAMES = tuple(WEIGHTS)
@@ -22,26 +22,25 @@ _WEIGHTS = tuple(WEIGHTS.values())
 
 @dataclass(frozen=True, slots=True)
 class RankedFile:
-    """A candidate with its score, the signals that make it, and how sure the match is.
+    """A candidate with its ranking score and its signals, which have no weights yet.
 
-    ``signals`` are without their weights. ``coverage`` is how much of the query the file's best
-    chunk holds: its BM25 score divided by the sum of the inverse document frequencies of the
-    query's words. It is 1 or more where all of them are there.
+    ``coverage`` is the share of the query in the file's best chunk: its BM25 score divided by the
+    sum of the inverse document frequencies of the query's words. It is 1 or more if all occur.
     """
 
-    candidate: Candidate
+    candidate: CandidateFile
     score: float
     signals: dict[str, float]
     coverage: float
 
     def weighted(self) -> dict[str, float]:
-        """What each signal adds to the score."""
+        """The contribution of each signal to the score."""
         return {name: WEIGHTS[name] * value for name, value in self.signals.items() if value}
 
 
 def rank_files(
     query: Query,
-    candidates: Sequence[Candidate],
+    candidates: Sequence[CandidateFile],
     median_depth: Mapping[int, float],
     frequency: Mapping[str, float],
 ) -> list[RankedFile]:
@@ -68,7 +67,7 @@ def rank_files(
 
 
 def put_first(ranked: list[RankedFile], snapshot_ids: Collection[int]) -> list[RankedFile]:
-    """The same files; those of some snapshots go before others whose scores are close."""
+    """Move files of some snapshots before files whose scores are close."""
     if not snapshot_ids or all(file.candidate.snapshot_id in snapshot_ids for file in ranked):
         return ranked
     lead = OWN_LEAD * max(ranked[0].score, 0.0)

@@ -15,24 +15,24 @@ from codebase_mcp.search.query import Query
 
 Id = TypeVar("Id", bound=Any)
 
-# Less evidence than this, and a text is no answer; the more are compared, the more evidence
-# the best of those has that only look alike. Of questions about baking, chess, taxes … about every
-# second finds anything among the 150 of ``benchmarks/memory``, in a trial with 30 one in six.
+# The least evidence of an answer. It grows with the number of compared texts, as does the evidence
+# of the best unrelated text. About half of the questions about baking, chess or taxes find anything
+# among the 150 texts of ``benchmarks/memory``; in a trial with 30 texts a sixth did.
 FLOOR = 0.8
 FLOOR_PER_DOUBLING = 0.03
 FLOOR_FROM = 10
 
-# The evidence with which every second text is an answer, and how fast that changes. A
-# logistic fit gives 2.0 and 4.3 on ``benchmarks/memory``; among few less evidence will do.
+# The evidence at which half of the texts are answers, and the slope there. A logistic fit gives 2.0
+# and 4.3 on ``benchmarks/memory``; among fewer texts less evidence is enough.
 EVEN_EVIDENCE = 1.75
 STEEPNESS = 4.4
 
 
 @dataclass(frozen=True, slots=True)
 class Weighing:
-    """How much it counts to share the words of a question, and to be near its meaning.
+    """The weights of shared words and of nearness in meaning.
 
-    ``floored`` leaves out what has hardly to do with the question.
+    With ``floored`` texts with little evidence are left out.
     """
 
     words: float = 1.0
@@ -49,8 +49,7 @@ MEANING_ONLY = Weighing(words=0.0, floored=False)
 class Match(Generic[Id]):
     """The evidence that a text answers a question.
 
-    ``words`` is its BM25 score; ``cosine`` says how near the meanings are, 0 where the vectors
-    cannot be compared.
+    ``words`` is its BM25 score; ``cosine`` is 0 if the vectors cannot be compared.
     """
 
     id: Id
@@ -67,9 +66,9 @@ class Recalled(Generic[Id]):
 
 
 def nearness(whole: float | None, passage: float | None) -> float:
-    """How near a text is in meaning, from the cosines of the whole and of its nearest passage.
+    """The mean cosine of a whole text and of its nearest passage.
 
-    Half of each: a sentence of a long text may be all that answers, and the rest says about what.
+    The answer may be a single sentence of a long text; the whole text gives the context.
     """
     if whole is None:
         return 0.0
@@ -86,8 +85,8 @@ def rank(
     """The texts relevant to a question, best first.
 
     ``frequency`` is the inverse document frequency of each of its terms; the matches are the best
-    of ``compared`` texts. A score by words is held against what the question asks for, not
-    against the best other one: where even the best says little of it, the meaning decides.
+    of ``compared`` texts. A score by words is divided by the weight of the question, not by
+    the best score: if even the best text has few of the words, the meaning decides.
     """
     asked_for = sum(frequency[term.id] for term in query.terms if term.spoken) or 1.0
     floor = floor_among(compared) if weighing.floored else 0.0
@@ -95,7 +94,7 @@ def rank(
         (weighing.words * match.words / asked_for + weighing.meaning * match.cosine, match.id)
         for match in matches
     ]
-    scored.sort(key=lambda one: (-one[0], one[1]))
+    scored.sort(key=lambda pair: (-pair[0], pair[1]))
     return [Recalled(identity, relevance(score)) for score, identity in scored if score > floor]
 
 

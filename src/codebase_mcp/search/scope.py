@@ -1,9 +1,9 @@
-"""What is searched? The snapshots, the texts that pass the filters, how rare the terms are."""
+"""Which snapshots and texts are searched, and how rare are the terms there?"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -12,33 +12,32 @@ from codebase_mcp.database.connection import Transaction
 from codebase_mcp.database.literals import array_literal
 from codebase_mcp.database.nearest import sealed_times
 from codebase_mcp.database.queries import load_queries
-from codebase_mcp.database.transaction import Row
+from codebase_mcp.database.transaction import Row, Statement
 from codebase_mcp.embedding.embedder import Vectors
 from codebase_mcp.embedding.profile import Profile
 from codebase_mcp.search.filters import FileFilters
 from codebase_mcp.search.memory_index import MemoryIndex, ScopeVersion
-from codebase_mcp.search.query import Query
-from codebase_mcp.search.terms import inverse_frequencies
+from codebase_mcp.search.query import Query, inverse_frequencies
 from codebase_mcp.text.tokens import ALL_CHUNKS
 
 _SQL = load_queries("codebase_mcp.search", "search.sql")
 
-# Where no more texts than this pass the filters, statements list them one by one. Where more do,
-# statements test each chunk they come to, the nearest first.
+# If at most this many texts pass the filters, the statements get a list of them. Otherwise they
+# test each chunk they read.
 FEW_TEXTS = 1_000
 
-# Where more stored texts than this are not searched, statements test each chunk they come to.
+# The same for the stored texts that are not searched.
 _MOST_HIDDEN = 500
 
 # How many vectors the vector index compares: with 300 it finds 98.0 % of the 10 nearest of 42,710
-# chunks, with 500 it finds 98.4 % and takes half as long again. Where filters exclude most of them
-# it goes on, up to the second number.
+# chunks, with 500 it finds 98.4 % and takes half as long again. If filters exclude most of them,
+# the search of the index goes on, up to the second number.
 _PREPARATION = {"searched": "300", "most": "50000", "most_hidden": _MOST_HIDDEN + 1}
 
 
 @dataclass(frozen=True, slots=True)
 class ScopedSnapshot:
-    """A snapshot that a search looks at, with the state of its index.
+    """A snapshot to search, with the state of its index.
 
     ``view`` is ``worktree`` or a commit; ``version`` changes when the files of the snapshot change.
     """
@@ -64,7 +63,7 @@ class ScopedSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class QueryVector:
-    """A query as a vector of one model."""
+    """A query's vector by a model."""
 
     profile: Profile
     vector: Vectors
@@ -72,18 +71,21 @@ class QueryVector:
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """Where to search: the snapshots, the texts that pass the filters, how rare the terms are.
+    """The snapshots to search, the texts that pass the filters, and how rare the terms are.
 
-    ``snapshots`` are those that the filters allow, ``all_snapshots`` the ids of all that would be
-    searched without filters; ``is_default`` says that nobody chose them. ``is_narrow`` says that
-    not every stored text is searched: then ``texts`` are the blobs that pass, or None where too
-    many pass. Else ``hidden`` are the few that are stored but not searched. Both are arrays in text
-    form. ``frequencies`` says in how many chunks each term of the query, and each expansion term,
-    occurs; ``expansion`` gives the weights of the expansion terms; ``sealed`` says up to which time
-    each profile's vectors are in its vector index. ``secondary`` is the secondary model's profile,
-    where the project has one and it is wanted. ``version`` says in which state the snapshots are;
-    ``memory`` is a copy of this state, if there is one: then ``texts``, ``hidden`` and ``sealed``
-    are not needed, and empty.
+    ``snapshots`` pass the filters; ``all_snapshots`` are the ids of all snapshots that a search
+    without filters reads. ``is_default`` means that the caller chose no snapshots.
+    ``frequencies`` gives the number of chunks with each term of the query and each expansion term;
+    ``expansion`` gives the weights of the expansion terms.
+
+    ``is_narrow`` means that some stored texts are not searched. Then ``texts`` are the ids of the
+    texts that pass, or None if they are too many. Otherwise ``hidden`` are the few stored texts
+    that are not searched. Both are arrays in text form.
+
+    ``sealed`` gives, for each profile, the time up to which its vectors are in the vector index.
+    ``secondary`` is the profile of the secondary model, if the project has one and it was asked
+    for. ``version`` identifies the state of the snapshots. ``memory`` is a copy of this state, if
+    there is one; ``texts``, ``hidden`` and ``sealed`` are then not needed.
     """
 
     snapshots: tuple[ScopedSnapshot, ...]
@@ -91,18 +93,18 @@ class Scope:
     filters: FileFilters
     is_default: bool
     is_narrow: bool
-    texts: str | None
-    hidden: str
     frequencies: Mapping[int, int]
     expansion: Mapping[int, float]
-    sealed: Mapping[int, int]
+    version: ScopeVersion
+    texts: str | None = None
+    hidden: str = "{}"
+    sealed: Mapping[int, int] = field(default_factory=dict)
     secondary: Profile | None = None
-    version: ScopeVersion = ()
     memory: MemoryIndex | None = None
 
     @property
     def profiles(self) -> tuple[Profile, ...]:
-        """The profiles of the snapshots: one, unless the model was changed between index runs."""
+        """The distinct profiles of the snapshots; several if the model was changed."""
         return tuple({s.profile.id: s.profile for s in self.snapshots}.values())
 
     def expansion_weights(self) -> dict[int, float]:
@@ -131,79 +133,74 @@ async def load_scope(
     with_secondary: bool = False,
     memory: MemoryIndex | None = None,
 ) -> Scope:
-    """The snapshots to search, and the statistics that choosing and scoring need.
+    """The snapshots to search, and the statistics for choosing and scoring candidates.
 
-    ``snapshot_ids`` are searched instead of those that are searched by default. A copy in memory is
-    used if it is of the same version as the database.
+    ``snapshot_ids`` are searched instead of the default; ``memory`` is used if it is up to date.
     """
-    chosen = {"ids": None if snapshot_ids is None else array_literal(snapshot_ids)}
-    if memory is not None:
-        snapshots = _snapshots(await tx.fetch_all(_SQL["scope"], **chosen))
-        if scope_version(snapshots) == memory.version:
-            terms = counted_terms(query, expansion)
-            return _scope_in_memory(
-                snapshots, filters, memory, terms, expansion, is_default=snapshot_ids is None
-            )
     is_default = snapshot_ids is None
-    statements: list[tuple[Any, dict[str, Any]]] = [
-        (_SQL["scope"], chosen),
-        frequencies_statement(counted_terms(query, expansion), snapshot_ids),
-    ]
+    terms = counted_terms(query, expansion)
+    ids = {"ids": None if snapshot_ids is None else array_literal(snapshot_ids)}
+    if memory is not None:
+        snapshots = _snapshots(await tx.fetch_all(_SQL["scope"], **ids))
+        if scope_version(snapshots) == memory.version:
+            return Scope(
+                snapshots=_allowed(snapshots, filters),
+                all_snapshots=tuple(snapshot.id for snapshot in snapshots),
+                filters=filters,
+                is_default=is_default,
+                is_narrow=filters.narrow,
+                frequencies=memory.frequencies(terms),
+                expansion=expansion,
+                version=memory.version,
+                memory=memory,
+            )
+    statements: dict[str, Statement] = {
+        "scope": (_SQL["scope"], ids),
+        "frequencies": frequencies_statement(terms, snapshot_ids),
+    }
     if filters.narrow or not is_default:
         # Its plan depends on the filters, so it runs before "prepare" forces generic plans.
-        repository = {"repository_id": filters.repository_id}
-        parameters = chosen | repository | filters.parameters() | {"most": FEW_TEXTS + 1}
-        statements.append((_SQL["scope_texts"], parameters))
+        statements["texts"] = _texts_statement(filters, ids)
     if with_secondary:
-        statements.append((_SQL["secondary_profile"], {}))
-    statements.append((_SQL["prepare"], _PREPARATION))
-    rows, found, *others, [prepared] = await tx.fetch_many(statements)
-    secondary = [Profile.from_row(row) for row in others.pop()] if with_secondary else []
-    texts = None
-    if others and len(others[0]) <= FEW_TEXTS:
-        texts = array_literal({blob_id for (blob_id,) in others[0]})
-    snapshots = _snapshots(rows)
-    hidden = prepared[-1]
+        statements["secondary"] = _SQL["secondary_profile"], {}
+    statements["prepare"] = _SQL["prepare"], _PREPARATION
+    rows = await fetch_named(tx, statements)
+    snapshots = _snapshots(rows["scope"])
+    secondary = [Profile.from_row(row) for row in rows.get("secondary", ())]
+    [(*_, vector_indexes, hidden)] = rows["prepare"]
     has_many_hidden = len(hidden) > _MOST_HIDDEN
     return Scope(
-        _allowed(snapshots, filters),
-        tuple(one.id for one in snapshots),
-        filters,
-        is_default,
-        filters.narrow or not is_default or has_many_hidden,
-        texts,
-        array_literal(hidden) if is_default and not has_many_hidden else "{}",
-        dict(found),
-        expansion,
-        sealed_times(prepared[-2]),
-        secondary[0] if secondary else None,
-        scope_version(snapshots),
-    )
-
-
-def _scope_in_memory(
-    snapshots: tuple[ScopedSnapshot, ...],
-    filters: FileFilters,
-    memory: MemoryIndex,
-    terms: Sequence[int],
-    expansion: Mapping[int, float],
-    *,
-    is_default: bool,
-) -> Scope:
-    return Scope(
-        _allowed(snapshots, filters),
-        tuple(one.id for one in snapshots),
-        filters,
-        is_default,
-        is_narrow=filters.narrow,
-        texts=None,
-        hidden="{}",
-        frequencies=memory.frequencies(terms),
+        snapshots=_allowed(snapshots, filters),
+        all_snapshots=tuple(snapshot.id for snapshot in snapshots),
+        filters=filters,
+        is_default=is_default,
+        is_narrow=filters.narrow or not is_default or has_many_hidden,
+        frequencies=dict(rows["frequencies"]),
         expansion=expansion,
-        sealed={},
-        version=memory.version,
-        memory=memory,
+        version=scope_version(snapshots),
+        texts=_few_texts(rows["texts"]) if "texts" in rows else None,
+        hidden=array_literal(hidden) if is_default and not has_many_hidden else "{}",
+        sealed=sealed_times(vector_indexes),
+        secondary=secondary[0] if secondary else None,
     )
+
+
+def _texts_statement(filters: FileFilters, ids: Mapping[str, str | None]) -> Statement:
+    """The statement for the texts that pass the filters."""
+    repository = {"repository_id": filters.repository_id}
+    parameters = filters.parameters() | repository | {"most": FEW_TEXTS + 1, **ids}
+    return _SQL["scope_texts"], parameters
+
+
+def _few_texts(rows: Sequence[Row]) -> str | None:
+    """The ids of texts as an array; None if they are too many."""
+    return array_literal({blob_id for (blob_id,) in rows}) if len(rows) <= FEW_TEXTS else None
+
+
+async def fetch_named(tx: Transaction, statements: Mapping[str, Statement]) -> dict[str, list[Row]]:
+    """Run some statements in one round trip; the rows of each, by the statement's name."""
+    rows = await tx.fetch_many(list(statements.values()))
+    return dict(zip(statements, rows, strict=True))
 
 
 def _snapshots(rows: Sequence[Row]) -> tuple[ScopedSnapshot, ...]:
@@ -214,12 +211,12 @@ def _allowed(
     snapshots: tuple[ScopedSnapshot, ...], filters: FileFilters
 ) -> tuple[ScopedSnapshot, ...]:
     only = filters.repository_id
-    return tuple(one for one in snapshots if only is None or one.repository_id == only)
+    return tuple(s for s in snapshots if only is None or s.repository_id == only)
 
 
 def scope_version(snapshots: Iterable[ScopedSnapshot]) -> ScopeVersion:
-    """In which state some snapshots are."""
-    return tuple((one.id, one.version) for one in snapshots)
+    """The state of some snapshots."""
+    return tuple((snapshot.id, snapshot.version) for snapshot in snapshots)
 
 
 def counted_terms(query: Query, expansion: Mapping[int, float]) -> list[int]:
@@ -228,19 +225,17 @@ def counted_terms(query: Query, expansion: Mapping[int, float]) -> list[int]:
 
 
 async def load_frequencies(tx: Transaction, terms: Iterable[int], scope: Scope) -> dict[int, int]:
-    """In how many chunks that are searched each of these terms occurs; others are left out."""
+    """The number of searched chunks with each term; without the terms that no chunk has."""
     if scope.memory is not None:
         return scope.memory.frequencies(terms)
     ids = None if scope.is_default else scope.all_snapshots
-    [found] = await tx.fetch_many([frequencies_statement(terms, ids)])
-    return dict(found)
+    query, parameters = frequencies_statement(terms, ids)
+    return dict(await tx.fetch_all(query, **parameters))
 
 
-def frequencies_statement(
-    terms: Iterable[int], snapshot_ids: Sequence[int] | None
-) -> tuple[Any, dict[str, Any]]:
+def frequencies_statement(terms: Iterable[int], snapshot_ids: Sequence[int] | None) -> Statement:
     """The statement that counts the chunks with each term, in some snapshots or by default."""
-    wanted = {"terms": array_literal(terms)}
+    parameters = {"terms": array_literal(terms)}
     if snapshot_ids is None:
-        return _SQL["frequencies"], wanted
-    return _SQL["view_frequencies"], wanted | {"ids": array_literal(snapshot_ids)}
+        return _SQL["frequencies"], parameters
+    return _SQL["view_frequencies"], parameters | {"ids": array_literal(snapshot_ids)}

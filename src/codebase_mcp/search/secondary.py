@@ -1,8 +1,8 @@
-"""What is the query's vector by the secondary model, if it can be computed at once?
+"""Computes the query's vector by the secondary model, if the model answers in time.
 
-A search does not wait for a service that is down or busy: after a moment it answers without it.
-The request goes on in the background, so that a model that is still being loaded is ready for a
-later search. Until it ends, no other request is made to that model.
+A search does not wait for a service that is down or busy: after a moment it continues without it.
+The request goes on in the background, so that a model that is being loaded is ready for a later
+search. Until it ends, that model gets no further request.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ _log = logging.getLogger(__name__)
 
 SecondaryUse = Literal["used", "away", "missing"]
 
-# A service in the same network needs 10 to 50 ms for a query, a remote one 100 to 200. A longer
+# A service in the same network needs 10 to 50 ms for a query, a remote service 100 to 200. A longer
 # wait is noticed, and the answer of the built-in model is more useful then.
 WAIT_S = 0.3
 
-# How long a model is not asked after a failure.
+# The time after a failure without requests to the model.
 PAUSE_S = 5.0
 
 
 @dataclass(slots=True)
 class _ModelState:
-    """How many requests to a model are overdue, and when it may be asked again (monotonic)."""
+    """The overdue requests to a model, and when it may get a request again (monotonic time)."""
 
     overdue: int = 0
     not_before: float = 0.0

@@ -1,64 +1,63 @@
-"""The signals that rank files: what each one measures, its weight, its calculation. Pure.
+"""The signals that rank files: their weights, meanings and calculations. Pure.
 
 A signal has a value for each candidate, usually between 0 and 1. ``docs/search-quality.md`` lists
-the signals, ``training/experiments.md`` says what each one contributes.
+the signals, ``training/experiments.md`` says how much each contributes.
 """
 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
 from codebase_mcp.model import FileKind
-from codebase_mcp.search.evidence import Candidate, Definition, discounted_sum
-from codebase_mcp.search.paths import KIND_PENALTY, MIN_PREFIX, PathFacts, path_facts
+from codebase_mcp.search.evidence import CandidateFile, NamedDefinition, discounted_sum
 from codebase_mcp.search.query import Query, name_stems
-from codebase_mcp.text.tokens import word_stems
+from codebase_mcp.text.tokens import aggressive_stem, path_parts, stem, word_stems
 
 _TEST_WORDS = frozenset({"test", "spec", "mock", "fixture"})
 
 # A file's name counts less the later the query mentions it.
 POSITION_DECAY = 0.35
 
-# A definition whose case differs from the query's counts less.
+# The factor for a definition whose case differs from the query's.
 OTHER_CASE = 0.5
 
-# A file may be named by a word of the query by chance, the more likely the more frequent the word
-# is. A word with this share of the rarest word's inverse document frequency counts fully.
+# Frequent words of the query occur in file names by chance. A word with this share of the rarest
+# word's inverse document frequency counts fully.
 TELLING_RARITY = 0.4
 
-# Even where a file's name says everything that is asked, this much of the question is left to
-# meaning.
+# At most this much of a question counts as named by a file; the rest is left to meaning.
 MOST_NAMED = 0.95
 
-# Added to the standard deviation of cosines, where all are nearly the same.
+# Added to the standard deviation of cosines, as all may be nearly equal.
 LEAST_DEVIATION = 1e-3
 
-# A key of a data file or a heading of a text is seldom the definition of what code calls so.
+# A key of a data file or a heading of a text seldom defines the symbol that the query names.
 DEFINING_KINDS = {FileKind.CODE: 1.0, FileKind.TEST: 1.0, FileKind.VENDORED: 1.0}
 OTHER_KINDS_DEFINE = 0.3
 
-# A file this much deeper than the median one is as deep as any.
+# Levels below the median depth count up to this number.
 _MOST_DEPTH = 3.0
 
 
 @dataclass(frozen=True, slots=True)
 class CandidateSet:
-    """The query and its candidates, with what several signals are computed from.
+    """The query and its candidates, with intermediate results of the signals.
 
-    There is one entry for each candidate: ``paths``, ``names`` (the values of `name_signals`),
-    ``depths`` (levels below the snapshot's median), ``meanings`` (mean cosines of the nearest
-    chunks), ``coverages`` (how much of the query the best chunk holds). ``best_coverage`` is the
-    highest of them, 1 at most; ``unnamed`` how much of the query is in no file's name;
-    ``scattered`` how much of it no chunk holds together with the rest, 0 for a single word and
-    for several sentences;
-    ``nearest`` are the cosines of the nearest chunks.
+    For each candidate: ``paths``, ``names`` (see `name_signals`), ``depths`` (levels below the
+    snapshot's median), ``meanings`` (mean cosines of the nearest chunks), ``nearest`` (cosines of
+    the nearest chunk), ``coverages`` (shares of the query in the best chunk).
+
+    For the query: ``best_coverage`` (the highest coverage, 1 at most); ``unnamed``, its share in no
+    file's name; ``scattered``, its share outside of the chunk with the best coverage, 0 for a
+    single word and for several sentences.
     """
 
     query: Query
-    candidates: Sequence[Candidate]
+    candidates: Sequence[CandidateFile]
     frequency: Mapping[str, float]
     paths: Sequence[PathFacts]
     names: Sequence[tuple[float, float]]
@@ -75,7 +74,7 @@ class CandidateSet:
     def of(
         cls,
         query: Query,
-        candidates: Sequence[Candidate],
+        candidates: Sequence[CandidateFile],
         median_depth: Mapping[int, float],
         frequency: Mapping[str, float],
     ) -> CandidateSet:
@@ -87,28 +86,28 @@ class CandidateSet:
         coverages = [c.evidence.best_words / whole for c in candidates]
         best_coverage = min(max(coverages, default=0.0), 1.0)
         return cls(
-            query,
-            candidates,
-            frequency,
-            paths,
-            names,
-            [
+            query=query,
+            candidates=candidates,
+            frequency=frequency,
+            paths=paths,
+            names=names,
+            depths=[
                 facts.depth - median_depth.get(c.snapshot_id, 0.0)
                 for facts, c in zip(paths, candidates, strict=True)
             ],
-            [c.evidence.mean_meaning for c in candidates],
-            coverages,
-            best_coverage,
-            unnamed_share(paths, [name for name, _ in names], rarity(query, frequency)),
-            1.0 - best_coverage if _is_one_phrase(query) else 0.0,
-            [c.evidence.nearest for c in candidates],
-            not _TEST_WORDS.isdisjoint(words.positions),
+            meanings=[c.evidence.mean_meaning for c in candidates],
+            coverages=coverages,
+            best_coverage=best_coverage,
+            unnamed=unnamed_share(paths, [name for name, _ in names], rarity(query, frequency)),
+            scattered=1.0 - best_coverage if _is_one_phrase(query) else 0.0,
+            nearest=[c.evidence.nearest for c in candidates],
+            wants_tests=not _TEST_WORDS.isdisjoint(words.positions),
         )
 
 
 @dataclass(frozen=True, slots=True)
 class Signal:
-    """One reason to rank a file higher or lower; ``values`` has one value for each candidate."""
+    """A reason to rank a file higher or lower; ``values`` has a value for each candidate."""
 
     name: str
     weight: float
@@ -213,15 +212,6 @@ SIGNALS = (
         lambda files: [float(facts.is_internal) for facts in files.paths],
     ),
     Signal(
-        "example",
-        -0.6,
-        "code in a folder of examples, demos or benchmarks",
-        lambda files: [
-            float(facts.is_example and c.kind is FileKind.CODE)
-            for facts, c in zip(files.paths, files.candidates, strict=True)
-        ],
-    ),
-    Signal(
         "depth",
         -0.6,
         "how many folders deeper than the repository's median the file is, three at most",
@@ -244,13 +234,13 @@ def _shares(values: Sequence[float], scale: float = 1.0) -> list[float]:
 
 
 def _is_one_phrase(query: Query) -> bool:
-    """Whether the query is more than a word, and not several sentences; names are no sentence."""
+    """Whether the query has several words, but not several sentences; names are no sentence."""
     is_one_sentence = query.positions.count(0) == 1 or bool(query.expected)
     return len(query.text.split()) > 1 and is_one_sentence
 
 
 def _deviations(values: Sequence[float], scale: float) -> list[float]:
-    """How many standard deviations each value is above the mean, times a scale."""
+    """The number of standard deviations of each value above the mean, times a scale."""
     if not scale or not values:
         return [0.0] * len(values)
     mean = math.fsum(values) / len(values)
@@ -261,10 +251,10 @@ def _deviations(values: Sequence[float], scale: float) -> list[float]:
 
 @dataclass(frozen=True, slots=True)
 class QueryNameWords:
-    """The words of a query as file names are compared with them.
+    """The words of a query for comparing with file names.
 
     ``positions`` gives each stem's first position in its sentence. ``parts`` are long enough to be
-    compared by how they begin, ``beginnings`` are their first letters.
+    compared by prefix; ``beginnings`` are their first letters.
     """
 
     positions: Mapping[str, int]
@@ -272,7 +262,6 @@ class QueryNameWords:
     beginnings: frozenset[str]
 
 
-@lru_cache(maxsize=100)
 def query_name_words(query: Query) -> QueryNameWords:
     """The words of a query for comparing with file names."""
     positions: dict[str, int] = {}
@@ -295,7 +284,7 @@ def rarity(query: Query, frequency: Mapping[str, float]) -> dict[str, float]:
 def unnamed_share(
     paths: Sequence[PathFacts], names: Sequence[float], rarities: Mapping[str, float]
 ) -> float:
-    """How much of the query is in no file's name; ``names`` are the files' ``name`` signals."""
+    """The share of the query in no file's name; ``names`` are the ``name`` signals."""
     named = 0.0
     for facts, name in zip(paths, names, strict=True):
         if name > named:
@@ -305,11 +294,11 @@ def unnamed_share(
 
 
 def name_signals(facts: PathFacts, words: QueryNameWords) -> tuple[float, float]:
-    """How well the query names the file: by whole words, and by words with a common beginning.
+    """The signals ``name`` and ``name_prefix``.
 
-    The first is the share of the name's words that the query holds; it falls with the position of
-    the first of them. The second is the share of the other words that begin with a query word, or
-    that a query word begins with.
+    The first is the share of the name's words in the query; it falls with the position of the first
+    of them. The second is the share of the name's further words that are a prefix of a query word,
+    or have a query word as a prefix.
     """
     if not facts.name:
         return 0.0, 0.0
@@ -324,12 +313,12 @@ def name_signals(facts: PathFacts, words: QueryNameWords) -> tuple[float, float]
     related = 0
     for part, word in zip(facts.name_parts, facts.name, strict=False):
         if part[:MIN_PREFIX] in words.beginnings and word not in words.positions:
-            related += any(_begin_alike(part, other) for other in words.parts)
+            related += any(_begin_alike(part, asked) for asked in words.parts)
     return name, related / len(facts.name)
 
 
-def definition_signal(query: Query, definitions: Iterable[Definition]) -> float:
-    """How much a file defines of what the query names; a name with many definitions tells less."""
+def definition_signal(query: Query, definitions: Iterable[NamedDefinition]) -> float:
+    """The strengths of the query's names that a file defines; common names count less."""
     asked = {name.folded: name for name in query.names}
     best: dict[str, float] = {}
     for definition in definitions:
@@ -340,13 +329,13 @@ def definition_signal(query: Query, definitions: Iterable[Definition]) -> float:
     return sum(best.values())
 
 
-def _definition(query: Query, candidate: Candidate) -> float:
+def _definition(query: Query, candidate: CandidateFile) -> float:
     share = DEFINING_KINDS.get(candidate.kind, OTHER_KINDS_DEFINE)
     return share * definition_signal(query, candidate.evidence.definitions)
 
 
-def is_only_place(query: Query, candidate: Candidate) -> bool:
-    """Whether the query is one name that only this file defines, or a word that only it holds."""
+def is_only_place(query: Query, candidate: CandidateFile) -> bool:
+    """Whether the query is a name that no further file defines, or a word in no further file."""
     evidence = candidate.evidence
     if evidence.is_only_holder or not evidence.definitions or query.whole is None:
         return evidence.is_only_holder
@@ -354,8 +343,8 @@ def is_only_place(query: Query, candidate: Candidate) -> bool:
     return query.is_symbol and is_alone and candidate.kind in DEFINING_KINDS
 
 
-def _expected(candidate: Candidate, frequency: Mapping[str, float]) -> float:
-    # A sum that is the same in whatever order a set has its members.
+def _expected(candidate: CandidateFile, frequency: Mapping[str, float]) -> float:
+    # The exact sum does not depend on the order of the set.
     return math.fsum(frequency.get(stem, 0.0) for stem in candidate.evidence.defined_stems)
 
 
@@ -364,7 +353,8 @@ def _in_folders(facts: PathFacts, frequency: Mapping[str, float]) -> float:
 
 
 def _kind(kind: FileKind, files: CandidateSet) -> float:
-    """Where meaning counts more, being a test counts more too: a test is near to what it tests."""
+    """The penalty of a kind. It grows for tests with the weight of meaning: a test is near to the
+    tested code."""
     if kind is not FileKind.TEST:
         return KIND_PENALTY[kind]
     return 0.0 if files.wants_tests else KIND_PENALTY[kind] * (1 + 2 * files.unnamed)
@@ -372,3 +362,57 @@ def _kind(kind: FileKind, files: CandidateSet) -> float:
 
 def _begin_alike(first: str, second: str) -> bool:
     return first != second and (first.startswith(second) or second.startswith(first))
+
+
+_LEGACY = re.compile(
+    r"(?:^|[/_.-])(?:legacy|compat|compatibility|deprecated|obsolete|old|v[01]|polyfills?)(?:[/_.-]|$)",
+    re.IGNORECASE,
+)
+_INTERNAL = re.compile(
+    r"(?:^|[/_.-])(?:internals?|impl|details?|private)(?:[/_.-]|$)", re.IGNORECASE
+)
+# Words are compared by prefix if they have this many first letters in common.
+MIN_PREFIX = 4
+
+
+@dataclass(frozen=True, slots=True)
+class PathFacts:
+    """The words of a path, and the classes of paths that it belongs to.
+
+    ``name`` are aggressive stems of the file name's parts, ``beginnings`` the parts' first letters.
+    """
+
+    name: tuple[str, ...]
+    name_parts: tuple[str, ...]
+    beginnings: frozenset[str]
+    folder_stems: frozenset[str]
+    depth: int
+    is_legacy: bool
+    is_internal: bool
+
+
+@lru_cache(maxsize=50_000)
+def path_facts(path: str) -> PathFacts:
+    """Analyse a path."""
+    name, folders = path_parts(path)
+    parts = tuple(dict.fromkeys(name))
+    return PathFacts(
+        name=tuple(dict.fromkeys(aggressive_stem(part) for part in parts)),
+        name_parts=parts,
+        beginnings=frozenset(part[:MIN_PREFIX] for part in parts),
+        folder_stems=frozenset(stem(part) for part in folders),
+        depth=path.count("/"),
+        is_legacy=_LEGACY.search(path) is not None,
+        is_internal=_INTERNAL.search(path) is not None,
+    )
+
+
+# The penalties of kinds of files, compared with code.
+KIND_PENALTY = {
+    FileKind.CODE: 0.0,
+    FileKind.TEST: 1.0,
+    FileKind.DOCS: 1.4,
+    FileKind.CONFIG: 1.4,
+    FileKind.GENERATED: 1.8,
+    FileKind.VENDORED: 1.8,
+}

@@ -1,8 +1,8 @@
 """Why was this search slow? A warning with its steps and the plan of its slowest statement.
 
 A plan is made after the answer was sent, by running the statement again, at most once a minute:
-when the database is overloaded, plans must not add to the load. Warnings must not fill the log
-either: there is one a second at most, and it says how many slow searches were not logged before it.
+plans must not add to the load of an overloaded database. There is at most a warning per second; it
+gives the number of slow searches before it that were not logged.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ WARNINGS_EVERY_S = 1.0
 PLANS_EVERY_S = 60.0
 PLAN_TIMEOUT_S = 5.0
 
-# The time of no step: mostly waiting for the event loop while other calls compute.
+# The time outside of all steps: mostly waiting for the event loop while further calls compute.
 OTHER = "other"
 
 _RUN: LiteralString = "EXPLAIN (ANALYZE, BUFFERS) "
@@ -45,7 +45,7 @@ _EXECUTION = re.compile(r"Execution Time: ([\d.]+) ms")
 
 
 class SlowSearches:
-    """Warns of slow searches. ``clock`` is used to limit the rate of warnings and plans."""
+    """Warns of slow searches; ``clock`` limits the rate of warnings and plans."""
 
     def __init__(
         self,
@@ -105,7 +105,7 @@ class SlowSearches:
             _warn(watch, seconds, not_logged, plan)
 
     async def _plan(self, project: Project, settings: Statements, reading: Statements) -> str:
-        """The plan of the slowest statement; where running them all takes too long, estimates."""
+        """The plan of the slowest statement, or estimates if running them takes too long."""
         try:
             try:
                 async with asyncio.timeout(PLAN_TIMEOUT_S):
@@ -138,9 +138,9 @@ def without_values(plan: str) -> str:
 
 
 def execution_ms(plan: str) -> float:
-    """How long the statement took when it was run for its plan; 0 for an estimated plan."""
-    found = _EXECUTION.search(plan)
-    return float(found[1]) if found else 0.0
+    """The execution time in a plan; 0 for an estimated plan."""
+    match = _EXECUTION.search(plan)
+    return float(match[1]) if match else 0.0
 
 
 def _is_setting(statement: Statement) -> bool:

@@ -1,4 +1,4 @@
-"""Are the lines of a hit still there? Compares hits with the files on disk."""
+"""Are the lines of a hit still in the file? Compares hits with the files on disk."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from uuid import UUID
 
 from codebase_mcp.chunking.lines import split_lines
 from codebase_mcp.model import RACY_NS, WORKTREE, FileKind, SourceFile
-from codebase_mcp.search.hits import Hit, Location
+from codebase_mcp.search.hits import Hit
 from codebase_mcp.secrets.masking import begins_with_masked
 from codebase_mcp.source.git_directory import is_bare_repository
 from codebase_mcp.source.open_file import is_real_directory
@@ -21,7 +21,7 @@ from codebase_mcp.source.read import SourceText, read_source
 # Larger than any indexed file.
 _MOST_BYTES = 1 << 31
 
-# How many results are cached, with the times of their files, so that files are not read again.
+# The number of cached results, with the times of their files, so that files are not read again.
 _MAX_CACHED = 20_000
 
 _BROKEN = re.compile(r"\\x([89a-f][0-9a-f])")
@@ -31,13 +31,13 @@ _Times = tuple[int, int, int]
 
 @dataclass(slots=True)
 class Verified:
-    """The hits whose lines are there, and the files of the others, by repository."""
+    """The hits whose lines are unchanged, and the changed files by repository."""
 
     hits: list[Hit] = field(default_factory=list)
     changed: dict[UUID, set[str]] = field(default_factory=dict)
 
     def add_changed(self, repository_id: UUID, path: str) -> None:
-        """Add a file whose text differs now."""
+        """Add a file that has changed."""
         self.changed.setdefault(repository_id, set()).add(path)
 
 
@@ -48,20 +48,19 @@ class Verifier:
         self._cache: dict[tuple[object, ...], _Times] = {}
 
     def verify(self, hits: Sequence[Hit], roots: Mapping[UUID, Path]) -> Verified:
-        """Which hits are still true.
+        """Compare hits with the files below the roots of their repositories.
 
-        Hits of repositories that are not on this machine are kept, and those of commits: a bare
-        repository has no other files.
+        Hits of commits and of repositories that are not on this machine are kept.
         """
-        here = {
-            of: root
-            for of, root in roots.items()
+        local = {
+            repository_id: root
+            for repository_id, root in roots.items()
             if is_real_directory(root) and not is_bare_repository(root)
         }
         verified = Verified()
         read: dict[Path, list[str] | None] = {}
         for hit in hits:
-            root = here.get(hit.repository_id) if hit.view == WORKTREE else None
+            root = local.get(hit.repository_id) if hit.view == WORKTREE else None
             text = hit.context_before + hit.content + hit.context_after
             first = hit.start_line - len(split_lines(hit.context_before))
             if root is not None and not self._is_there(root, hit.file_path, first, text, read):
@@ -69,24 +68,15 @@ class Verifier:
                 continue
             same = []
             for copy in hit.also_at:
-                if self._is_same(copy, hit, here, read):
+                root = local.get(copy.repository_id) if copy.view == WORKTREE else None
+                if root is None or self._is_there(
+                    root, copy.file_path, copy.start_line, hit.content, read
+                ):
                     same.append(copy)
                 else:
                     verified.add_changed(copy.repository_id, copy.file_path)
             verified.hits.append(replace(hit, also_at=tuple(same)) if hit.also_at else hit)
         return verified
-
-    def _is_same(
-        self,
-        copy: Location,
-        hit: Hit,
-        roots: Mapping[UUID, Path],
-        read: dict[Path, list[str] | None],
-    ) -> bool:
-        root = roots.get(copy.repository_id)
-        if root is None or copy.view != WORKTREE:
-            return True
-        return self._is_there(root, copy.file_path, copy.start_line, hit.content, read)
 
     def _is_there(
         self, root: Path, path: str, first: int, text: str, read: dict[Path, list[str] | None]
@@ -115,7 +105,7 @@ class Verifier:
 
 
 def _lines(location: Path, path: str) -> list[str] | None:
-    """The lines of a file with its secrets; None where it would not be indexed."""
+    """The lines of a file with its secrets; None if it would not be indexed."""
     file = SourceFile(
         path,
         str(location),
@@ -125,17 +115,17 @@ def _lines(location: Path, path: str) -> list[str] | None:
         "text",
         FileKind.CODE,
         named_as_source=False,
-        shows_secrets=True,  # what is masked in the index matches anything
+        shows_secrets=True,  # masked text in the index matches any text
     )
     content = read_source(file, max_file_bytes=_MOST_BYTES)
     return split_lines(content.text) if isinstance(content, SourceText) else None
 
 
 def _location(root: Path, path: str) -> Path:
-    """The file of a stored path, in which bytes that are not UTF-8 are written ``\\xNN``."""
+    """The file of a stored path, in which bytes outside of UTF-8 are written as ``\\xNN``."""
     if "\\x" in path and not os.path.lexists(root / path):
         return root / os.fsdecode(
-            _BROKEN.sub(lambda found: chr(0xDC00 + int(found[1], 16)), path).encode(
+            _BROKEN.sub(lambda match: chr(0xDC00 + int(match[1], 16)), path).encode(
                 "utf-8", "surrogateescape"
             )
         )

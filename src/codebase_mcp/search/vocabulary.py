@@ -1,17 +1,26 @@
-"""Which words does this code base use, and which of them are similar to this one? Pure.
+"""Which words does a code base use, which are similar, and which are misspelt? Pure.
 
 The words are the parts of the names of symbols, files and directories. A word that is a token of
 the model is compared by meaning. A word that the model splits into pieces is a typing error, an
 abbreviation, or rare. By meaning it would be near to every word that shares a piece, so it is
 compared by its letters first.
+
+A typing error omits, adds or replaces a letter, or swaps two neighbours. A word that is in no
+chunk, and is no English word either, is compared with all spellings at one edit from it. The index
+has words only as numbers, so a statement counts all these spellings, some hundreds. If the words
+themselves are available, spellings at two edits are compared too.
 """
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import reduce
 from itertools import chain, islice
+from operator import or_
+from string import ascii_lowercase
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,31 +28,39 @@ from numpy.typing import NDArray
 from codebase_mcp.embedding.embedder import Passages, Vectors
 from codebase_mcp.embedding.scale import Scale
 from codebase_mcp.embedding.static import StaticEmbedder
-from codebase_mcp.search.spelling import edit_distance, max_edits
+from codebase_mcp.search.query import Query
 from codebase_mcp.text.counting import Lexicon
-from codebase_mcp.text.tokens import MAX_WORD_CHARS, path_parts, split_word, stem
+from codebase_mcp.text.tokens import (
+    MAX_WORD_CHARS,
+    STOP_WORDS,
+    path_parts,
+    split_word,
+    stem,
+    term_id,
+    words_of,
+)
 
-# How many words, the most frequent ones, are compared by meaning. Most projects have fewer. A
+# The number of the most frequent words that are compared by meaning. Most projects have fewer. A
 # vector takes half a kilobyte, and the rarest names of a large project are seldom words.
 MAX_VECTORS = 5_000
 _LEAST_CHARS = 3
 
-# How many similar words are suggested for each.
+# The number of similar words that are suggested for a word.
 NEAR_WORDS = 5
 
-# The least cosine, on the built-in model's scale, of words that can stand for each other. Half of
-# a hundred pairs of synonyms reach it, and one in 10,000 pairs of unrelated words. The vector of a
-# word in pieces is less exact, so it must be nearer.
+# The least cosine of similar words, on the built-in model's scale. Half of a hundred pairs of
+# synonyms reach it, and 0.01 % of pairs of unrelated words. The vector of a word in pieces is less
+# exact, so it must be nearer.
 LEAST_COSINE = 0.4
 LEAST_COSINE_IN_PIECES = 0.45
 _MOST_NEAREST = 30
 
-# The least mean length of a word's pieces: a word that the model splits into single letters, as it
-# does with other scripts, has no useful vector.
+# The least mean length of a word's pieces: a word that the model splits into single letters, such
+# as a word in a foreign script, has no useful vector.
 _LEAST_PIECE_CHARS = 2
 
-# An abbreviation is a beginning of a word. The least length of one that is suggested, the least
-# length of a word that is taken for one, and how many longer words are suggested for it.
+# An abbreviation is a prefix of a word. The least length of a suggested abbreviation, the least
+# length of a word that counts as an abbreviation, and the number of longer words suggested for it.
 _LEAST_ABBREVIATION = 4
 _LEAST_PREFIX = 3
 _MOST_LONGER = 3
@@ -51,7 +68,7 @@ _MOST_LONGER = 3
 
 @dataclass(frozen=True, slots=True)
 class NearWords:
-    """The words of a code base that are similar to one of a question, the most similar first.
+    """The words of a code base that are similar to a word of a question, the most similar first.
 
     ``spelled`` differ from it by a typing error; ``others`` are near in meaning or begin alike.
     """
@@ -62,7 +79,7 @@ class NearWords:
 
     @property
     def all(self) -> tuple[str, ...]:
-        """All of them, the most likely first."""
+        """All similar words, the most likely first."""
         return (*self.spelled, *self.others)
 
 
@@ -100,27 +117,27 @@ class Vocabulary:
         )
 
     def spelled_like(self, word: str) -> list[str]:
-        """The words at one or two edits from this one: those at one first, then by frequency."""
+        """The words within two edits of a word, ordered by edits and then by frequency."""
         allowed = max_edits(word)
         if allowed == 0:
             return []
         other_letters = np.bitwise_count(self.letters ^ np.uint64(_letters(word)))
         alike = (np.abs(self.lengths - len(word)) <= allowed) & (other_letters <= 2 * allowed)
-        found = []
+        similar = []
         for position in np.flatnonzero(alike).tolist():
-            other = self.words[position]
+            similar_word = self.words[position]
             # The first letter is hardly ever wrong.
-            if other[0] == word[0] and 0 < (edits := edit_distance(word, other)) <= allowed:
-                found.append((edits, position))
-        return [self.words[position] for _, position in sorted(found)]
+            if similar_word[0] == word[0]:
+                similar.append((edit_distance(word, similar_word), position))
+        return [self.words[at] for edits, at in sorted(similar) if 0 < edits <= allowed]
 
     def beginning_like(self, word: str) -> list[str]:
-        """The words that abbreviate this one, and those that it abbreviates."""
+        """The abbreviations of a word, and the words that it abbreviates."""
         ends = range(len(word) - 1, _LEAST_ABBREVIATION - 1, -1)
         shorter = [word[:end] for end in ends if word[:end] in self.positions]
         if len(word) < _LEAST_PREFIX:
             return shorter
-        longer = (other for other in self.words if other.startswith(word) and other != word)
+        longer = (w for w in self.words if w.startswith(word) and w != word)
         return [*shorter, *islice(longer, _MOST_LONGER)]
 
     def meaning_like(self, vector: Vectors, least: float, scale: Scale) -> list[str]:
@@ -134,47 +151,47 @@ class Vocabulary:
         if model.knows(word):
             return False
         position = self.positions[word]
-        commoner = (one for one in self.spelled_like(word) if self.positions[one] < position)
-        return any(edit_distance(word, one) == 1 and stem(word) != stem(one) for one in commoner)
+        commoner = (w for w in self.spelled_like(word) if self.positions[w] < position)
+        return any(edit_distance(word, w) == 1 and stem(word) != stem(w) for w in commoner)
 
 
 def near_words(
     vocabulary: Vocabulary, words: Mapping[str, bool], model: StaticEmbedder, scale: Scale
 ) -> tuple[NearWords, ...]:
-    """The words of the code base that are similar to each of these, where there are any.
+    """The words of the code base that are similar to given words; without words that have none.
 
     ``words`` says of each whether the code base lacks it: only then it may be a typing error.
     """
-    found = (
+    similar = (
         _near(vocabulary, word, model, scale, is_missing=is_missing)
         for word, is_missing in words.items()
         if _is_word(word)
     )
-    return tuple(near for near in found if near.all)
+    return tuple(near for near in similar if near.all)
 
 
 def _near(
     vocabulary: Vocabulary, word: str, model: StaticEmbedder, scale: Scale, *, is_missing: bool
 ) -> NearWords:
-    known = {stem(word)}
+    stems = {stem(word)}
     by_meaning = _near_in_meaning(vocabulary, word, model, scale)
 
     def distinct(words: Iterable[str], most: int) -> tuple[str, ...]:
-        correct = (one for one in words if not vocabulary.is_misspelt(one, model))
-        return _distinct(correct, known, most)
+        correct = (w for w in words if not vocabulary.is_misspelt(w, model))
+        return tuple(islice(_new(correct, set(stems)), most))
 
     if not is_missing or model.knows(word):
         return NearWords(word, (), distinct(by_meaning, NEAR_WORDS))
     spelled = distinct(vocabulary.spelled_like(word), NEAR_WORDS)
     begun = [] if spelled else vocabulary.beginning_like(word)
-    known.update(map(stem, spelled))
+    stems.update(map(stem, spelled))
     return NearWords(word, spelled, distinct([*begun, *by_meaning], NEAR_WORDS - len(spelled)))
 
 
 def _near_in_meaning(
     vocabulary: Vocabulary, word: str, model: StaticEmbedder, scale: Scale
 ) -> list[str]:
-    """The words near in meaning. For a word in pieces, those that share a piece do not count."""
+    """The words near in meaning; for a word in pieces only those without a common piece."""
     pieces = model.token_ids(word)
     if not 0 < len(pieces) * _LEAST_PIECE_CHARS <= len(word):
         return []
@@ -182,15 +199,11 @@ def _near_in_meaning(
     if model.knows(word):
         return vocabulary.meaning_like(vector, LEAST_COSINE, scale)
     near = vocabulary.meaning_like(vector, LEAST_COSINE_IN_PIECES, scale)
-    return [other for other in near if set(pieces).isdisjoint(model.token_ids(other))]
-
-
-def _distinct(words: Iterable[str], known: Iterable[str], most: int) -> tuple[str, ...]:
-    """The first words that share no stem with a known one, nor with each other."""
-    return tuple(islice(_new(words, set(known)), most))
+    return [w for w in near if set(pieces).isdisjoint(model.token_ids(w))]
 
 
 def _new(words: Iterable[str], stems: set[str]) -> Iterator[str]:
+    """The words with new stems, which are added to ``stems``."""
     for word in words:
         if stem(word) not in stems:
             stems.add(stem(word))
@@ -203,7 +216,110 @@ def _is_word(text: str) -> bool:
 
 def _letters(word: str) -> int:
     """The letters of a word as a set of bits."""
-    bits = 0
-    for letter in word:
-        bits |= 1 << (ord(letter) & 63)
-    return bits
+    return reduce(or_, (1 << (ord(letter) & 63) for letter in word), 0)
+
+
+# The least lengths of words that are corrected by one edit and by two edits: shorter words have too
+# many neighbours.
+ONE_EDIT_FROM = 5
+TWO_EDITS_FROM = 7
+
+# A spelling in a single chunk may be a typing error itself.
+MIN_CHUNKS = 2
+
+_PLAIN = re.compile(r"[A-Za-z]+")
+
+
+def doubtful_words(
+    query: Query, frequencies: Mapping[int, int], is_word: Callable[[str], bool]
+) -> list[str]:
+    """The words, in lower case, that are in no chunk and not ``is_word``."""
+    words = dict.fromkeys(word.lower() for word in words_of(query.plain) if _is_plain(word))
+    return [
+        word
+        for word in words
+        if len(word) >= ONE_EDIT_FROM
+        and word not in STOP_WORDS
+        and not frequencies.get(term_id(stem(word)))
+        and not is_word(word)
+        and not is_word(stem(word))
+    ]
+
+
+def spellings(word: str) -> dict[int, str]:
+    """The words at one edit from a word, by the number of their stem; the shortest of each stem.
+
+    The edits are Damerau's four ("A technique for computer detection and correction of spelling
+    errors", 1964), after the first letter, which is hardly ever wrong.
+    """
+    by_stem: dict[int, str] = {}
+    for spelling in sorted(_one_edit_away(word), key=lambda spelling: (len(spelling), spelling)):
+        by_stem.setdefault(term_id(stem(spelling)), spelling)
+    return by_stem
+
+
+def likeliest(word: str, frequencies: Mapping[int, int]) -> str | None:
+    """The most frequent spelling, None if all are rare.
+
+    ``frequencies`` gives the number of chunks with each stem of the word's `spellings`.
+    """
+    counted = ((frequencies.get(term, 0), spelling) for term, spelling in spellings(word).items())
+    chunks, spelling = max(counted, default=(0, ""))
+    return spelling if chunks >= MIN_CHUNKS else None
+
+
+def replace_words(text: str, replacements: Mapping[str, str]) -> str:
+    """A text with some words, given in lower case, replaced; capitals are kept."""
+    if not replacements:
+        return text
+    words = "|".join(sorted(map(re.escape, replacements), key=len, reverse=True))
+    return re.sub(
+        words,
+        lambda match: _with_case_of(match[0], replacements[match[0].lower()]),
+        text,
+        flags=re.IGNORECASE,
+    )
+
+
+def max_edits(word: str) -> int:
+    """The number of edits by which a word of this length may be corrected."""
+    return (len(word) >= ONE_EDIT_FROM) + (len(word) >= TWO_EDITS_FROM)
+
+
+def edit_distance(first: str, second: str) -> int:
+    """The optimal string alignment distance: omitted, added, replaced and swapped letters.
+
+    It takes len(first) * len(second) steps.
+    """
+    before: list[int] = []
+    above = list(range(len(second) + 1))
+    for i, letter in enumerate(first, 1):
+        row = [i]
+        for j, compared in enumerate(second, 1):
+            least = min(above[j] + 1, row[-1] + 1, above[j - 1] + (letter != compared))
+            if i > 1 and j > 1 and letter == second[j - 2] and compared == first[i - 2]:
+                least = min(least, before[j - 2] + 1)
+            row.append(least)
+        before, above = above, row
+    return above[-1]
+
+
+def _with_case_of(before: str, word: str) -> str:
+    if before.isupper():
+        return word.upper()
+    return word.capitalize() if before[0].isupper() else word
+
+
+def _is_plain(word: str) -> bool:
+    return _PLAIN.fullmatch(word) is not None and len(split_word(word)) == 1
+
+
+def _one_edit_away(word: str) -> set[str]:
+    cuts = [(word[:at], word[at:]) for at in range(1, len(word) + 1)]
+    missing = {head + tail[1:] for head, tail in cuts if tail}
+    swapped = {head + tail[1] + tail[0] + tail[2:] for head, tail in cuts if len(tail) > 1}
+    replaced = {
+        head + letter + tail[1:] for head, tail in cuts if tail for letter in ascii_lowercase
+    }
+    added = {head + letter + tail for head, tail in cuts for letter in ascii_lowercase}
+    return (missing | swapped | replaced | added) - {word}

@@ -11,7 +11,7 @@ from itertools import chain
 from codebase_mcp.database.connection import Transaction
 from codebase_mcp.errors import InvalidInput, NotFound
 from codebase_mcp.model import FileKind, Reference, ReferenceKind, Symbol
-from codebase_mcp.search.spelling import edit_distance
+from codebase_mcp.search.vocabulary import edit_distance
 from codebase_mcp.symbols.aside import aside
 from codebase_mcp.symbols.definition import PROSE_KINDS, Definition, ResolvedUse, Surroundings, Use
 from codebase_mcp.symbols.languages import language_of

@@ -1,9 +1,9 @@
 """How often does each word occur in each of these texts, and each term or token of the words?
 
 Vectorised with numpy over many texts. A text is split into *runs* of bytes that are ASCII word
-characters or outside ASCII. A run of ASCII alone is a word; the words of another one are found
-once. A run is identified by a 64-bit hash, so no string is made for one that is already known.
-Among 400,000 runs the chance of a collision is below 10⁻⁸ (birthday bound, n² / 2⁶⁵).
+characters or outside ASCII. A run of ASCII alone is a word; the words in any further run are
+extracted once. A run is identified by a 64-bit hash, so known runs need no string. Among 400,000
+runs the chance of a collision is below 10⁻⁸ (birthday bound, n² / 2⁶⁵).
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ _FIRST_BYTES = np.array([(1 << (8 * n)) - 1 for n in range(9)], np.uint64)
 # generators", 2014).
 _MIX_FACTOR, _MIX_SHIFT = np.uint64(0xBF58476D1CE4E5B9), np.uint64(29)
 
-# Longer runs are rare: those outside ASCII are handled one by one, the others are not words.
+# Longer runs are rare: those outside ASCII are handled singly, those of ASCII are not words.
 _HASHED_BYTES = 64
 
 
-# The numbers of a text and an item (run, term or token) are packed into one sortable number.
+# The numbers of a text and an item (run, term or token) are packed into a sortable number.
 _ITEM_BITS = 30
 
 
@@ -49,8 +49,8 @@ _ITEM_BITS = 30
 class Counts:
     """How often each item occurs in each text, in compressed sparse rows (CSR).
 
-    Text ``i`` holds ``items[starts[i]:starts[i + 1]]`` (ascending) with the same slice of
-    ``counts``; ``starts`` has one entry more than there are texts.
+    Text ``i`` has ``items[starts[i]:starts[i + 1]]`` (ascending) with the same slice of ``counts``;
+    the last entry of ``starts`` is the end of the last text.
     """
 
     starts: Numbers
@@ -128,9 +128,9 @@ class Lexicon:
         self._in_order += _texts_at(data, starts[at], lengths[at])
         self._hashes = np.insert(self._hashes, places[is_new], distinct[is_new])
         self._numbers = np.insert(self._numbers, places[is_new], numbers[is_new])
-        found = np.empty(len(hashes), np.int64)
-        found[order] = np.repeat(numbers, np.diff(firsts, append=len(hashes)))
-        return found
+        of_runs = np.empty(len(hashes), np.int64)
+        of_runs[order] = np.repeat(numbers, np.diff(firsts, append=len(hashes)))
+        return of_runs
 
     def _numbered_long(
         self, data: bytes, starts: Numbers, lengths: Numbers
@@ -152,7 +152,7 @@ class Lexicon:
 class WordTable:
     """The items of every word seen so far; each word is converted once.
 
-    ``items_of`` converts one word to its items: terms, or tokens of a model. The items are kept as
+    ``items_of`` converts a word to its items: terms, or tokens of a model. The items are kept as
     long as the lexicon of the words. Threads may share a table, but not a lexicon.
     """
 
@@ -162,11 +162,11 @@ class WordTable:
 
     def count(self, bags: WordBags) -> Counts:
         """Count the items of each text from the counts of its runs."""
-        known = self._items.setdefault(bags.lexicon, Ragged())
-        new = bags.lexicon.words_from(len(known))
-        known.extend([list(chain.from_iterable(map(self._items_of, words))) for words in new])
+        converted = self._items.setdefault(bags.lexicon, Ragged())
+        new = bags.lexicon.words_from(len(converted))
+        converted.extend([list(chain.from_iterable(map(self._items_of, words))) for words in new])
         runs = bags.runs
-        items, lengths = known.gather(runs.items)
+        items, lengths = converted.gather(runs.items)
         texts = np.repeat(np.arange(len(runs)) << _ITEM_BITS, np.diff(runs.starts))
         keys = np.repeat(texts, lengths) | items
         order = np.argsort(keys)
@@ -177,7 +177,7 @@ class WordTable:
 
 
 class Ragged:
-    """A growing list of short integer lists in one flat array, so that numpy can gather many."""
+    """A growing list of short integer lists in a flat array, so that numpy can gather many."""
 
     def __init__(self) -> None:
         self._flat = np.empty(0, np.int64)

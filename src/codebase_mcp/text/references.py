@@ -1,7 +1,7 @@
-"""How are the references of a text stored? As one text per name, short and readable.
+"""How are the references of a text stored? As a short text per name.
 
-Each line of it has, separated by tabs, a letter for the kind of use, the receiver, or the module
-and alias of an import, and the lines of the text: ``c self 12,40``.
+Each line has, separated by tabs, a letter for the kind of use, the receiver, or the module and
+alias of an import, and line numbers: ``c self 12,40``.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _KINDS = {letter: kind for kind, letter in _LETTERS.items()}
 
 
 def pack(references: Iterable[Reference]) -> dict[str, str]:
-    """The uses of each name. Those on one line that do not differ count once."""
+    """Pack the uses of each name; equal uses on the same line count once."""
     names: dict[str, dict[str, list[str]]] = {}
     for line, name, kind, receiver, module, alias in references:
         head = _LETTERS[kind]
@@ -43,7 +43,7 @@ def pack(references: Iterable[Reference]) -> dict[str, str]:
 def unpack(
     name: str, packed: str, kinds: Collection[ReferenceKind] = frozenset(ReferenceKind)
 ) -> Iterator[Reference]:
-    """The uses of a name, in some ways, that `pack` has packed."""
+    """The uses of a name of some kinds, from the result of `pack`."""
     for uses in packed.split("\n"):
         kind = _KINDS[uses[0]]
         if kind not in kinds:

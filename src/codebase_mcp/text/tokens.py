@@ -1,4 +1,4 @@
-"""What are the words of this text, and their terms in the word index?
+"""Which words does a text have, and which terms in the word index?
 
 The same splitter serves indexing and queries, the word index and the vectors, so that all agree.
 A *word* is a run of word characters as written (``parseHTTPHeader``, ``max_retries``); its *parts*
@@ -29,7 +29,7 @@ ALL_CHUNKS = -1
 MAX_WORD_CHARS = 64
 
 WORD = re.compile(r"\w+")
-# "URLs" is one part, "HTTPServer" two.
+# "URLs" is a single part, "HTTPServer" has two.
 _PART = re.compile(r"[A-Z]{2,}s(?![a-z])|[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 _PART_BEYOND_ASCII = re.compile(r"[^\W\d_]+|\d+")
 _UNSPACED = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]{3,}")
@@ -63,7 +63,7 @@ _stem_word: Callable[[str], str] = Stemmer.Stemmer("english", 0).stemWord
 
 @lru_cache(maxsize=50_000)
 def stem(part: str) -> str:
-    """The Snowball (English) stem of one lower-case part."""
+    """The Snowball (English) stem of a lower-case part."""
     return _stem_word(part)
 
 

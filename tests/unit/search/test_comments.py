@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from codebase_mcp.search.comments import description_lines, description_start
+from codebase_mcp.search.definitions import description_lines, description_start
 
 ABOVE = [
     ("// one\n// two\nfunc f() {}\n", 1),

@@ -2,29 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, fields, replace
+from typing import Any
 
 import pytest
 
 from codebase_mcp.model import FileKind
+from codebase_mcp.search.candidates import Candidates
 from codebase_mcp.search.confidence import (
+    ANSWERABLE_WEIGHTS,
     FIRST_WEIGHTS,
     FLOOR,
-    HERE_WEIGHTS,
+    LEAST_ANSWERABLE,
     LEAST_FIRST,
-    LEAST_HERE,
     MOST_ELSEWHERE,
     RELATED_WEIGHTS,
     FirstEvidence,
     QueryEvidence,
-    QueryFacts,
     confidences,
     first_evidence,
     is_doubtful,
     query_evidence,
 )
-from codebase_mcp.search.evidence import Candidate, TextEvidence
-from codebase_mcp.search.query import parse_query
+from codebase_mcp.search.evidence import CandidateFile, TextEvidence
+from codebase_mcp.search.query import Query, parse_query
 from codebase_mcp.search.ranking import RankedFile
 
 NOTHING = QueryEvidence(
@@ -36,11 +38,18 @@ NOTHING = QueryEvidence(
 
 def make_ranked(score: float, coverage: float = 0.5, **signals: float) -> RankedFile:
     evidence = TextEvidence({0: 1.0}, {0: signals.get("meaning", 0.0)})
-    candidate = Candidate(1, "a.py", 1, "python", FileKind.CODE, evidence)
+    candidate = CandidateFile(1, "a.py", 1, "python", FileKind.CODE, evidence)
     named = (
         dict.fromkeys(("name", "definition", "meaning", "expansion", "only_place"), 0.0) | signals
     )
     return RankedFile(candidate, score, named, coverage)
+
+
+def evidence_of(query: Query, ranked: list[RankedFile], facts: Mapping[str, Any]) -> QueryEvidence:
+    of_query = ("topic", "background", "chunks")
+    lists = {name: value for name, value in facts.items() if name not in of_query}
+    candidates = Candidates(files=[], frequency={}, total=0, **lists)
+    return query_evidence(query, ranked, candidates, **{name: facts[name] for name in of_query})
 
 
 def test_a_question_about_something_else_is_below_the_floor() -> None:
@@ -62,18 +71,21 @@ def test_each_kind_of_evidence_lifts_a_question_above_it(evidence: dict[str, flo
 
 def test_the_weights_are_of_the_facts() -> None:
     facts = {field.name for field in fields(QueryEvidence)} | {"intercept"}
-    assert facts - {"missing", "literal", "small"} == RELATED_WEIGHTS.keys() | HERE_WEIGHTS.keys()
+    assert (
+        facts - {"missing", "literal", "small"}
+        == RELATED_WEIGHTS.keys() | ANSWERABLE_WEIGHTS.keys()
+    )
     assert set(FIRST_WEIGHTS) == {field.name for field in fields(FirstEvidence)} | {"intercept"}
 
 
 def test_what_a_question_shows_is_the_most_of_its_first_files() -> None:
     query = parse_query("retry policy")
     ranked = [make_ranked(3.0, 0.5, name=1.0), make_ranked(2.0, 9.0, meaning=0.6)]
-    facts = QueryFacts(
-        least_meaning=0.2, unknown=0.5, topic=1.5, background=0.4, expansion_coverage=0.3,
-        chunks=100,
-    )  # fmt: skip
-    found = query_evidence(query, ranked, facts)
+    facts = {
+        "least_meaning": 0.2, "unknown": 0.5, "topic": 1.5, "background": 0.4,
+        "expansion_coverage": 0.3, "chunks": 100,
+    }  # fmt: skip
+    found = evidence_of(query, ranked, facts)
     assert asdict(found) == pytest.approx(
         {
             "coverage": 1.5, "name": 1.0, "definition": 0.0, "meaning": 0.6, "mean_meaning": 0.6,
@@ -83,7 +95,7 @@ def test_what_a_question_shows_is_the_most_of_its_first_files() -> None:
         },
         abs=1e-4,
     )  # fmt: skip
-    nothing = query_evidence(parse_query("?"), [], replace(facts, least_meaning=0.0))
+    nothing = evidence_of(parse_query("?"), [], {**facts, "least_meaning": 0.0})
     assert nothing.coverage == nothing.meaning == 0.0
 
 
@@ -95,26 +107,28 @@ def test_what_a_question_shows_is_the_most_of_its_first_files() -> None:
 def test_an_identifier_is_here_if_it_occurs_or_names_a_file(
     asked: str, unknown: float, *, here: bool
 ) -> None:
-    facts = QueryFacts(
-        least_meaning=0.3, unknown=unknown, topic=1.5, background=0.0, expansion_coverage=0.0,
-        chunks=100,
-    )  # fmt: skip
+    facts = {
+        "least_meaning": 0.3, "unknown": unknown, "topic": 1.5, "background": 0.0,
+        "expansion_coverage": 0.0, "chunks": 100,
+    }  # fmt: skip
     query, ranked = parse_query(asked), make_ranked(3.0, meaning=0.3)
-    assert (query_evidence(query, [ranked], facts).here >= LEAST_HERE) == here
+    assert (evidence_of(query, [ranked], facts).answerable >= LEAST_ANSWERABLE) == here
     for path, is_named in (("src/retry_policy.py", True), ("src/retry.py", False)):
         named = replace(ranked, candidate=replace(ranked.candidate, path=path))
-        assert (query_evidence(query, [named], facts).here >= LEAST_HERE) == (here or is_named)
+        assert (evidence_of(query, [named], facts).answerable >= LEAST_ANSWERABLE) == (
+            here or is_named
+        )
     defined = make_ranked(3.0, meaning=0.3, definition=1.0)
-    assert query_evidence(query, [defined], facts).here >= LEAST_HERE
+    assert evidence_of(query, [defined], facts).answerable >= LEAST_ANSWERABLE
 
 
 def test_without_a_model_no_question_seems_to_belong_elsewhere() -> None:
-    facts = QueryFacts(
-        least_meaning=None, unknown=0.2, topic=1.5, background=0.6, expansion_coverage=0.05,
-        chunks=100,
-    )  # fmt: skip
+    facts = {
+        "least_meaning": None, "unknown": 0.2, "topic": 1.5, "background": 0.6,
+        "expansion_coverage": 0.05, "chunks": 100,
+    }  # fmt: skip
     query = parse_query("try again when the connection drops")
-    assert query_evidence(query, [make_ranked(3.0)], facts).here >= LEAST_HERE
+    assert evidence_of(query, [make_ranked(3.0)], facts).answerable >= LEAST_ANSWERABLE
 
 
 @pytest.mark.parametrize(("asked", "unknown", "coverage", "chunks", "literal"), [
@@ -127,11 +141,11 @@ def test_without_a_model_no_question_seems_to_belong_elsewhere() -> None:
 def test_what_stands_in_the_code_as_it_is_has_to_do_with_it(
     asked: str, unknown: float, coverage: float, chunks: int, *, literal: bool
 ) -> None:
-    facts = QueryFacts(
-        least_meaning=0.1, unknown=unknown, topic=-9.0, background=0.4, expansion_coverage=0.0,
-        chunks=chunks,
-    )  # fmt: skip
-    found = query_evidence(parse_query(asked), [make_ranked(3.0, coverage)], facts)
+    facts = {
+        "least_meaning": 0.1, "unknown": unknown, "topic": -9.0, "background": 0.4,
+        "expansion_coverage": 0.0, "chunks": chunks,
+    }  # fmt: skip
+    found = evidence_of(parse_query(asked), [make_ranked(3.0, coverage)], facts)
     assert (found.literal, found.is_about_code) == (literal, literal)
     assert found.odds < FLOOR
 
@@ -176,7 +190,8 @@ def test_the_first_file_is_held_against_the_others() -> None:
     assert asdict(first_of(ranked)) == pytest.approx(
         {
             "coverage": 1.5, "name": 1.0, "definition": 0.0, "meaning": 0.3, "apart": 0.75,
-            "ahead": 0.25, "expanded": 0.75, "behind": 0.2, "unknown": 0.25, "here": NOTHING.here,
+            "ahead": 0.25, "expanded": 0.75, "behind": 0.2, "unknown": 0.25,
+            "answerable": NOTHING.answerable,
         }
     )  # fmt: skip
     alone = first_of([make_ranked(4.0)])
@@ -212,9 +227,9 @@ def test_what_this_code_hardly_has_scores_below_what_it_may_have() -> None:
     strong = [make_ranked(4.0, 1.5, meaning=0.9), make_ranked(1.0)]
     weak = [make_ranked(4.0, 0.0), make_ranked(3.99, 0.0)]
     elsewhere = replace(NOTHING, mean_meaning=0.1, background=0.7)
-    assert elsewhere.here < LEAST_HERE
+    assert elsewhere.answerable < LEAST_ANSWERABLE
     assert confidences(strong, elsewhere)[0].similarity == MOST_ELSEWHERE
     here = replace(NOTHING, mean_meaning=0.35)
-    assert here.here >= LEAST_HERE
+    assert here.answerable >= LEAST_ANSWERABLE
     assert confidences(weak, here)[0].similarity == LEAST_FIRST
     assert confidences(strong, here)[0].similarity > LEAST_FIRST

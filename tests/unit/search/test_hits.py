@@ -12,8 +12,8 @@ from codebase_mcp.chunking.lines import split_lines
 from codebase_mcp.model import FileKind
 from codebase_mcp.search.evidence import (
     NEAREST_CHUNKS,
-    Candidate,
-    Definition,
+    CandidateFile,
+    NamedDefinition,
     TextEvidence,
 )
 from codebase_mcp.search.hits import (
@@ -36,7 +36,7 @@ CHUNKS = {n: StoredChunk(n * 10 + 1, n * 10 + 10, f"part{n}", "function") for n 
 def make_file(
     path: str, similarity: float, blob: int = 1, *, far_behind: bool = False, **evidence: Any
 ) -> ScoredFile:
-    candidate = Candidate(1, path, blob, "text", FileKind.CODE, TextEvidence(**evidence))
+    candidate = CandidateFile(1, path, blob, "text", FileKind.CODE, TextEvidence(**evidence))
     ranked = RankedFile(candidate, 1.0, {"definition": 1.0}, 1.0)
     return ScoredFile(ranked, similarity, REPOSITORY, far_behind=far_behind)
 
@@ -63,7 +63,7 @@ def test_the_head_of_a_file_is_shown_only_if_it_is_much_better() -> None:
     meaning = {0: 0.45, 2: 0.4}
     [hit] = hits_of([make_file("a", 0.9, meaning=meaning, least_meaning=0.3)], {1: TEXT}, limit=1)
     assert hit.start_line == 21
-    head = Definition("part0", "part0", "class", 1, 10, 0, 1, ordinal=0)
+    head = NamedDefinition("part0", "part0", "class", 1, 10, 0, 1, ordinal=0)
     defining = make_file("a", 0.9, meaning=meaning, least_meaning=0.3, definitions=[head])
     assert hits_of([defining], {1: TEXT}, limit=1)[0].start_line == 1
     meaning[0] = 0.6
@@ -152,7 +152,7 @@ def test_as_many_places_come_as_are_wanted_each_once(
 
 
 def test_the_chunk_that_defines_what_is_asked_for_counts_among_the_others() -> None:
-    definition = Definition("part2", "part2", "function", 21, 30, 0, 1, ordinal=2)
+    definition = NamedDefinition("part2", "part2", "function", 21, 30, 0, 1, ordinal=2)
     words, meaning = {1: 1.0}, {1: 0.4}
     file = make_file("a", 0.9, words=words, meaning=meaning, definitions=[definition])
     assert [hit.symbol for hit in hits_of([file], {1: TEXT}, limit=1)] == ["part1"]

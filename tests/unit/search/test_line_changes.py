@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codebase_mcp.search.line_changes import line_changes
+from codebase_mcp.search.changes import line_changes
 
 OLD = "a\nb\nc\nd\ne\nf\n"
 

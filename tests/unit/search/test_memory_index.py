@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from codebase_mcp.index import rows
 from codebase_mcp.search.filters import FileFilters
-from codebase_mcp.search.memory_index import IndexedFile, Postings, _highest, _passes
+from codebase_mcp.search.memory_index import IndexedFile, Postings, _highest
 from codebase_mcp.search.memory_indexes import _sparse
 
 WEIGHTS = st.floats(0.125, 4.0, width=16)
@@ -83,5 +83,7 @@ def test_filters_mean_what_they_mean_in_the_database(
             ("src2/c.py", "python", "test"),
         ]
     ]
-    found = zip(files, _passes(filters, files), strict=True)
-    assert [file.path for file, passes in found if passes] == passing
+    passes = filters.test()
+    assert [
+        f.path for f in files if passes(f.repository_id, f.path, f.extension, f.language, f.kind)
+    ] == passing

@@ -10,31 +10,30 @@ from typing import Any
 import pytest
 
 from codebase_mcp.model import FileKind
-from codebase_mcp.search.directories import directory_matcher
-from codebase_mcp.search.evidence import Candidate, Definition, TextEvidence
-from codebase_mcp.search.paths import path_facts
-from codebase_mcp.search.query import parse_query
+from codebase_mcp.search.evidence import CandidateFile, NamedDefinition, TextEvidence
+from codebase_mcp.search.filters import directory_matcher
+from codebase_mcp.search.query import inverse_frequencies, parse_query, rarest_terms
 from codebase_mcp.search.ranking import rank_files
 from codebase_mcp.search.signals import (
     SIGNALS,
     WEIGHTS,
     definition_signal,
     name_signals,
+    path_facts,
     query_name_words,
     rarity,
     unnamed_share,
 )
-from codebase_mcp.search.terms import inverse_frequencies, rarest_terms
 
 
-def make_candidate(path: str, words: float = 1.0, **more: Any) -> Candidate:
+def make_candidate(path: str, words: float = 1.0, **more: Any) -> CandidateFile:
     """A file whose first chunk has a score by words."""
     kind = more.pop("kind", FileKind.CODE)
     evidence = TextEvidence({0: words} if words else {}, **more)
-    return Candidate(1, path, hash(path), "python", kind, evidence)
+    return CandidateFile(1, path, hash(path), "python", kind, evidence)
 
 
-def order(query: str, *candidates: Candidate) -> list[str]:
+def order(query: str, *candidates: CandidateFile) -> list[str]:
     parsed = parse_query(query)
     frequency = {term.text: 2.0 for term in parsed.terms}
     return [r.candidate.path for r in rank_files(parsed, candidates, {1: 1.0}, frequency)]
@@ -63,7 +62,9 @@ def order(query: str, *candidates: Candidate) -> list[str]:
         ),
     ],
 )
-def test_one_file_stands_above_another(query: str, better: Candidate, worse: Candidate) -> None:
+def test_one_file_stands_above_another(
+    query: str, better: CandidateFile, worse: CandidateFile
+) -> None:
     assert order(query, worse, better) == [better.path, worse.path]
 
 
@@ -75,8 +76,8 @@ def test_tests_stand_back_unless_they_are_asked_for() -> None:
     )
 
 
-def make_definition(name: str, definers: int = 1) -> Definition:
-    return Definition(name.replace("_", "").casefold(), name, "function", 1, 2, 0, definers)
+def make_definition(name: str, definers: int = 1) -> NamedDefinition:
+    return NamedDefinition(name.replace("_", "").casefold(), name, "function", 1, 2, 0, definers)
 
 
 def test_a_rare_definition_in_the_same_case_claims_most() -> None:
@@ -214,20 +215,20 @@ def test_what_nothing_is_known_of_is_as_rare_as_anything() -> None:
 RECORDED = json.loads(Path(__file__).parents[2].joinpath("data/rankings.json").read_text())
 
 
-def recorded_candidate(blob_id: int, recorded: Mapping[str, Any], least: float) -> Candidate:
+def recorded_candidate(blob_id: int, recorded: Mapping[str, Any], least: float) -> CandidateFile:
     evidence = TextEvidence(
         *(
             {int(ordinal): score for ordinal, score in recorded[list_name].items()}
             for list_name in ("words", "meaning", "expansion")
         ),
-        [Definition(*definition) for definition in recorded["definitions"]],
+        [NamedDefinition(*definition) for definition in recorded["definitions"]],
         recorded["comments"],
         recorded["chunk_count"],
         recorded["is_only_holder"],
         least_meaning=least,
     )
     kind = FileKind(recorded["kind"])
-    return Candidate(1, recorded["path"], blob_id, "python", kind, evidence)
+    return CandidateFile(1, recorded["path"], blob_id, "python", kind, evidence)
 
 
 @pytest.mark.parametrize("recorded", RECORDED, ids=lambda recorded: recorded["query"])

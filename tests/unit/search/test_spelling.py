@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from codebase_mcp.search.query import parse_query
-from codebase_mcp.search.spelling import (
+from codebase_mcp.search.vocabulary import (
     doubtful_words,
     edit_distance,
     likeliest,
