@@ -13,11 +13,11 @@ from rich.text import Text
 from codebase_mcp.app.app import App, ProjectFacts
 from codebase_mcp.background.detached import allow_worker_start
 from codebase_mcp.background.indexing import IndexingState, indexing_state
+from codebase_mcp.cli.asking import CHECK_MS
 from codebase_mcp.cli.calling import identity_here
 from codebase_mcp.cli.hints import in_commands
 from codebase_mcp.cli.model import in_words, secondary_state
 from codebase_mcp.cli.output import print_json
-from codebase_mcp.cli.searching import CHECK_MS, NOTES
 from codebase_mcp.cli.showing import counted, encoding_counts
 from codebase_mcp.cli.terminal import Terminal
 from codebase_mcp.index.inventory import RepositoryFacts
@@ -26,6 +26,16 @@ from codebase_mcp.index.trees import TreeState
 from codebase_mcp.projects.health import model_notices
 from codebase_mcp.settings.loading import Settings
 from codebase_mcp.tools.rules import check_project_id
+
+# What a person should know about an index that is not ready.
+_NOTES = {
+    "indexing": "An index run is in progress: {} files to go.",
+    "incomplete": "The index is incomplete: {} files to go. Run: codebase-mcp index PATH",
+    "stale": "{} files have changed and are not indexed yet. Run: codebase-mcp index PATH",
+    "unchecked": "It is unknown whether files have changed since they were indexed.",
+    "outdated": "An earlier version of this program made the index. Until it is rebuilt in the "
+    "background, only words and names are searched.",
+}
 
 
 async def status(options: argparse.Namespace, settings: Settings) -> int:
@@ -106,7 +116,7 @@ def _show(repository: RepositoryFacts, console: Terminal, state: TreeState | Non
         console.print(f"  {encoding_counts(repository.encodings)}", style="dim")
     if repository.commits:
         console.print(f"  {counted(repository.commits, 'commit')} of history", style="dim")
-    if state is not None and (note := NOTES.get(state.state)):
+    if state is not None and (note := _NOTES.get(state.state)):
         console.print(f"  {note.format(state.pending)}", style="yellow")
     if repository.files_failed:
         failed = counted(repository.files_failed, "file")

@@ -22,10 +22,10 @@ from codebase_mcp.replies.excerpt import excerpt
 from codebase_mcp.replies.text import search_text
 from codebase_mcp.search.filters import FileFilters
 from codebase_mcp.search.help import secondary_note, state_note
-from codebase_mcp.search.search import Request as SearchRequest
 from codebase_mcp.search.signals import SIGNALS
+from codebase_mcp.tools import answers
 from codebase_mcp.tools.callers import identity_in
-from codebase_mcp.tools.rules import check_directory, check_query, check_ref, check_repository_id
+from codebase_mcp.tools.rules import check_repository_id
 
 if TYPE_CHECKING:
     from codebase_mcp.app.app import SearchReport
@@ -101,22 +101,21 @@ async def _answer(site: Site, request: Request, chosen: str) -> dict[str, Any] |
     if not params.get("q", "").strip():
         return None
     require(request, "read")
-    query = check_query(params["q"], "q")
     limit = _limit(params.get("limit", ""))
-    ref = params.get("ref", "").strip()
-    asked = SearchRequest(_filters(request), limit=limit, explain=True, by_definition=True)
     app = await site.holder.get()
     report: SearchReport = await site.run(
         request,
         "search_code",
-        app.search(
-            query,
+        answers.search(
+            app,
+            params["q"],
             chosen,
-            asked,
-            ref=check_ref(ref, "ref") if ref else None,
-            identity=identity_in(request),
+            identity_in(request),
+            filters=_filters(request),
+            ref=params.get("ref", "").strip() or None,
+            limit=limit,
+            explain=True,
             with_notes=True,
-            with_help=True,
         ),
     )
     shown = await asyncio.to_thread(shown_of, report)
@@ -160,11 +159,11 @@ def _filters(request: Request) -> FileFilters:
         rule = ", ".join(FileKind)
         raise InvalidInput.of("kind", kind, "No such kind of files", rule=rule)
     repository = given["repository"]
-    return FileFilters(
+    return answers.file_filters(
         repository_id=UUID(check_repository_id(repository, "repository")) if repository else None,
-        languages=(given["language"].lower(),) if given["language"] else None,
-        kinds=(kind,) if kind else None,
-        directory=check_directory(given["directory"]) or None,
+        languages=[given["language"]] if given["language"] else (),
+        kind=kind,
+        directory=given["directory"],
     )
 
 

@@ -10,7 +10,6 @@ from codebase_mcp.tools.code import index_reply, index_with_progress
 from codebase_mcp.tools.fields import named_repository, scope_reply
 from codebase_mcp.tools.names import tool_named
 from codebase_mcp.tools.problems import problems_in
-from codebase_mcp.tools.rules import check_moment
 from codebase_mcp.tools.search_reply import brief_results
 from codebase_mcp.tools.toolset import Caller
 from codebase_mcp.tools.vcs_reply import CommitEntry, IndexedRef, VcsReply
@@ -66,21 +65,18 @@ async def index(caller: Caller, arguments: Vcs) -> VcsReply:
 async def search_branch(caller: Caller, arguments: Vcs) -> VcsReply:
     """Search another state of the code."""
     from codebase_mcp.search.help import secondary_note  # noqa: PLC0415 - not for the handshake
-    from codebase_mcp.search.search import Request  # noqa: PLC0415
+    from codebase_mcp.tools import answers  # noqa: PLC0415
 
     assert arguments.query is not None
-    request = Request(
-        limit=_limit(caller, arguments),
-        by_definition=caller.replies == "text",
-    )
-    report = await caller.app.search(
+    report = await answers.search(
+        caller.app,
         arguments.query,
         arguments.collection,
-        request,
+        caller.identity,
         repository=named_repository(arguments.repository_id),
         ref=arguments.branch,
-        identity=caller.identity,
-        with_help=True,
+        limit=_limit(caller, arguments),
+        by_definition=caller.replies == "text",
     )
     if caller.replies == "text":
         from codebase_mcp.replies.text import search_text  # noqa: PLC0415
@@ -99,21 +95,19 @@ async def search_branch(caller: Caller, arguments: Vcs) -> VcsReply:
 
 async def search_history(caller: Caller, arguments: Vcs) -> VcsReply:
     """Search the commits."""
-    from codebase_mcp.search.history import HistoryFilters  # noqa: PLC0415 - seldom needed
+    from codebase_mcp.tools.answers import search_history as answer  # noqa: PLC0415
 
-    filters = HistoryFilters(
+    report = await answer(
+        caller.app,
+        arguments.query,
+        arguments.collection,
+        caller.identity,
+        repository=named_repository(arguments.repository_id),
         path=arguments.path,
         author=arguments.author,
-        since=check_moment(arguments.since, "since"),
-        until=check_moment(arguments.until, "until", is_end=True),
-    )
-    report = await caller.app.history.search(
-        arguments.query or "",
-        arguments.collection,
-        filters,
+        since=arguments.since,
+        until=arguments.until,
         limit=_limit(caller, arguments),
-        identity=caller.identity,
-        repository=named_repository(arguments.repository_id),
     )
     if caller.replies == "text":
         from codebase_mcp.replies.history import history_text  # noqa: PLC0415
