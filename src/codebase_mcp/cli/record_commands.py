@@ -24,13 +24,8 @@ OBSERVATION_TYPES: tuple[ObservationType, ...] = get_args(ObservationType)
 
 
 def _limit(parser: SettingsParser, default: str, parameter: str = "limit") -> None:
-    parser.add_argument(
-        "--limit",
-        dest=parameter,
-        metavar="LIMIT",
-        default=default,
-        help=f"maximum number ({default})",
-    )
+    text = f"maximum number ({default})"
+    parser.add_argument("--limit", dest=parameter, metavar="LIMIT", default=default, help=text)
 
 
 def _anchor(parser: SettingsParser) -> None:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from codebase_mcp.search.hits import Hit
     from codebase_mcp.symbols.usage import Usage
 
-# Below this share of the first result's score, results get one line each.
+# Below this share of the first result's score, a result gets a line without code.
 SIMILAR_SHARE = 0.5
 # A first result with this score, and a sharp drop after it, is shown in full.
 CONFIDENT = 0.85
@@ -47,7 +47,7 @@ _LEFT_CHARS = 50
 # A further range of a file that scores less, or has no name, is left out.
 MIN_RANGE_SCORE = 0.05
 
-# The line on where a result is used has about this many characters: two places, or one.
+# The line on where a result is used has about this number of characters.
 _MAX_USAGE_CHARS = 120
 
 # The most characters of a commit's author and subject.
@@ -173,7 +173,7 @@ def _roots(report: SearchReport) -> dict[UUID, str]:
 def _path(report: SearchReport, hit: Hit) -> str:
     """The path of a hit, with ``@REF`` where several states of the code were searched.
 
-    Files on disk, and new ones in a search within changes, have no ref.
+    Files on disk, and new files in a search within changes, have no ref.
     """
     path = shown_path(report.scope, _roots(report)[hit.repository_id], hit.file_path)
     is_only = len({snapshot.view for snapshot in report.answer.snapshots}) == 1
@@ -289,7 +289,7 @@ def _code(hit: Hit, share: _Share, around: int = 0) -> tuple[tuple[int | None, s
 
 
 def _gap(lines: Sequence[str], left_out: range, offset: int) -> list[tuple[int | None, str]]:
-    """A mark for lines that are left out, or the line itself where it is only one line."""
+    """A mark for lines that are left out; a single line is shown instead."""
     if len(left_out) == 1:
         return [_line(lines, left_out[0], offset)]
     if not any(lines[index].strip() for index in left_out):
@@ -304,7 +304,7 @@ def _line(lines: Sequence[str], index: int, offset: int) -> tuple[int, str]:
 
 
 def _fitting(blocks: Sequence[_Block], room: int) -> int:
-    """How many blocks fit; at least one."""
+    """The number of blocks that fit, 1 or more."""
     count = 0
     for block in blocks:
         room -= _size(block.lines())
