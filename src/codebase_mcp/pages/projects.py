@@ -1,7 +1,8 @@
-"""Which project is a page about, and which others are there?"""
+"""The project that a page shows, and the projects to choose from."""
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,16 +11,16 @@ from starlette.requests import Request
 from codebase_mcp.database.naming import DEFAULT_ID
 from codebase_mcp.pages.site import Site
 
-# How many the tool lists at once; more are found by name in the address.
+# The most projects that the tool lists at once; an address may name any project.
 _MOST = 100
 
 
 @dataclass(frozen=True, slots=True)
 class Projects:
-    """The projects that the caller sees, and the one that a page is about, by its id.
+    """The projects that the caller sees, and the id of the project that a page shows.
 
-    ``repositories`` are those of that one, as the tool ``project`` replies them; ``left_out`` other
-    projects are not listed.
+    ``repositories`` are those of the chosen project, as the tool ``project`` replies them;
+    ``left_out`` counts the projects that are not listed.
     """
 
     all: list[dict[str, Any]]
@@ -27,53 +28,44 @@ class Projects:
     repositories: list[dict[str, Any]]
     left_out: int = 0
 
-    def repository(self, identity: str) -> dict[str, Any] | None:
-        """A repository by its id."""
-        return next((one for one in self.repositories if one["id"] == identity), None)
-
-    def root_of(self, identity: str) -> str:
-        """The directory of a repository."""
-        found = self.repository(identity)
-        return found["root"] if found else ""
-
     def languages(self) -> list[str]:
         """The languages of its files, the most frequent first."""
-        counts: dict[str, int] = {}
+        counts: Counter[str] = Counter()
         for repository in self.repositories:
-            for language, count in repository["languages"].items():
-                counts[language] = counts.get(language, 0) + count
-        return sorted(counts, key=lambda language: -counts[language])
+            counts.update(repository["languages"])
+        return [language for language, _ in counts.most_common()]
 
 
 async def projects_of(site: Site, request: Request) -> Projects:
-    """The project that the address names; else the caller's, or if nothing is indexed there the
-    one that was indexed last.
+    """The project that the address names; else the caller's, or if nothing is indexed in it, the
+    project that was indexed last.
 
     Raises:
-        ProjectNotFound: the address names one that is not there.
+        ProjectNotFound: the address names an unknown project.
     """
     reply = await site.call(request, "project", operation="list", limit=_MOST)
-    listed = reply["projects"]
-    for one in listed:
-        one["project_id"] = one["project_id"] or DEFAULT_ID
-    wanted = request.query_params.get("project", "").strip()
-    if not wanted:
+    listed = _with_ids(reply)
+    chosen_id = request.query_params.get("project", "").strip()
+    if not chosen_id:
         current = reply.get("project_id") or DEFAULT_ID
-        wanted = next((p["project_id"] for p in listed if p["project_id"] == current
-                       and p["repositories"]), "") or _last_indexed(listed) or current  # fmt: skip
-    elif all(one["project_id"] != wanted for one in listed):
-        named = await site.call(request, "project", operation="list", project_id=wanted)
-        listed += [{**one, "project_id": one["project_id"] or DEFAULT_ID}
-                   for one in named["projects"]]  # fmt: skip
-    chosen = next((one for one in listed if one["project_id"] == wanted), None)
-    repositories = chosen["repositories"] if chosen else []
-    return Projects(listed, wanted, repositories, max(reply["total"] - len(listed), 0))
+        has_index = any(p["project_id"] == current and p["repositories"] for p in listed)
+        chosen_id = current if has_index else _last_indexed(listed) or current
+    elif all(project["project_id"] != chosen_id for project in listed):
+        reply_of_named = await site.call(request, "project", operation="list", project_id=chosen_id)
+        listed += _with_ids(reply_of_named)
+    chosen = next((p for p in listed if p["project_id"] == chosen_id), {"repositories": []})
+    return Projects(listed, chosen_id, chosen["repositories"], max(reply["total"] - len(listed), 0))
+
+
+def _with_ids(reply: dict[str, Any]) -> list[dict[str, Any]]:
+    """The projects of a reply; the default workspace gets the id that addresses have for it."""
+    return [{**p, "project_id": p["project_id"] or DEFAULT_ID} for p in reply["projects"]]
 
 
 def _last_indexed(listed: list[dict[str, Any]]) -> str:
     times = {
-        one["project_id"]: max((r["indexed_at"] or "" for r in one["repositories"]), default="")
-        for one in listed
-        if one["repositories"]
+        project["project_id"]: max(r["indexed_at"] or "" for r in project["repositories"])
+        for project in listed
+        if project["repositories"]
     }
     return max(times, key=lambda name: times[name], default="")

@@ -1,6 +1,6 @@
-"""What do all pages share? Who asks, calls of tools, templates, headers, static files.
+"""Shared by all pages: calls of tools, templates, headers, forms, static files.
 
-A page calls the tools that agents call, so what a caller may see and do is decided in one place.
+A page calls the tools that agents call, so the tools alone decide what a caller may see and do.
 """
 
 from __future__ import annotations
@@ -64,17 +64,17 @@ _STATIC = {
     "icon.svg": "image/svg+xml",
 }
 
-# A form's token must equal this cookie, which other sites can neither read nor send.
+# A form's token must equal this cookie, which no foreign site can read or send.
 TOKEN_COOKIE = "codebase_mcp_token"
-# The session of who has signed in; it counts for pages alone.
+# The session of a user who has signed in; it is valid for pages alone.
 SESSION_COOKIE = "codebase_mcp_session"
 SIGN_IN = "/sign-in"
-# What is needed to sign in.
+# Open without signing in.
 OPEN_PATHS = (SIGN_IN, "/sign-out", *(f"/static/{name}" for name in _STATIC))
 _MAX_FORM_BYTES = 1 << 16
 _MAX_FIELDS = 50
 
-# What an action reports on the page that follows it; nothing else from a URL is shown as ours.
+# The messages of actions, shown on the page that follows; a URL can show no other message.
 DONE = {
     "started": "Indexing has begun.",
     "completed": "The index is up to date.",
@@ -84,7 +84,7 @@ DONE = {
 }
 
 
-# The pages that every page leads to, each with those that belong to it.
+# The pages that every page leads to, each with its sub-pages.
 PAGES = (
     ("/", "Search", ("/search", "/file", "/symbol")),
     ("/index", "Index", ()),
@@ -95,16 +95,16 @@ PAGES = (
 
 
 class _Params(dict[str, str]):
-    """The parameters of an address; what is not there is empty."""
+    """The parameters of an address; a missing parameter is empty."""
 
     def __missing__(self, name: str) -> str:
         return ""
 
 
 class Site:
-    """The pages of one server; ``status_of`` is the HTTP status of an error.
+    """The pages of a server; ``status_of`` is the HTTP status of an error.
 
-    ``sign_in`` is the cookie of a new session for who brings a key, None if the key is wrong;
+    ``sign_in`` returns the cookie of a new session for a key, None if the key is wrong;
     ``sign_out`` ends a session.
     """
 
@@ -123,19 +123,19 @@ class Site:
         self._status_of = status_of
 
     async def call(self, request: Request, tool: str, **arguments: Any) -> dict[str, Any]:
-        """The reply of a tool, called as the one who asks for the page.
+        """The reply of a tool, called as the user of the page.
 
         Raises:
-            CodebaseError: what the contract names.
+            CodebaseError: the errors of the contract.
         """
         given = {name: value for name, value in arguments.items() if value is not None}
         return await self.holder.call(tool_named(tool), given, identity_in(request), no_progress)
 
     async def run(self, request: Request, tool: str, call: Coroutine[Any, Any, Any]) -> Any:
-        """The outcome of a call of the product itself, counted and audited as one of a tool.
+        """The result of a call of the product itself, counted and audited as a call of the tool.
 
         Raises:
-            CodebaseError: what the contract names.
+            CodebaseError: the errors of the contract.
         """
         identity = identity_in(request)
         audited = AuditedCall(tool, identity, self.holder.audit)
@@ -178,9 +178,8 @@ class Site:
     def set_cookie(
         self, request: Request, answer: Response, name: str, value: str, max_age: int | None = None
     ) -> None:
-        """Let the browser keep what no script reads and no other site sends; over TLS alone, if
-        that is how it reaches this server, perhaps by a proxy.
-        """
+        """Set a cookie that no script reads and that is sent to this site alone; over TLS only, if
+        the browser reaches this server by TLS, perhaps through a proxy."""
         addresses = (str(request.url), self._settings.public_url or "")
         answer.set_cookie(
             name,
@@ -231,7 +230,7 @@ class Site:
 
 
 def require(request: Request, scope: Scope) -> None:
-    """See that the caller may do what is not a tool.
+    """Check the scope of the caller, where no tool checks it.
 
     Raises:
         PermissionDenied: its key does not allow it.
