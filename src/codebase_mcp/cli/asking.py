@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from codebase_mcp.source.git_directory import GitRepository
     from codebase_mcp.source.git_refs import Ref
 
-# A command may spend more time on checking files than one of many searches.
+# A command may spend more time on checking files than a search of a server.
 CHECK_MS = 2_000
 
-# The branch that the other branches are measured by is the first of these that exists.
+# The first of these that exists is the branch that all branches are compared with.
 _DEFAULT_BRANCHES = ("main", "master", "trunk")
 _REF_PREFIXES = {"branch": "refs/heads/", "remote": "refs/remotes/", "tag": "refs/tags/"}
 
@@ -247,7 +247,7 @@ async def symbol(options: argparse.Namespace, settings: Settings) -> int:
 
 
 async def impact(options: argparse.Namespace, settings: Settings) -> int:
-    """Show what a change touches: a commit, ``A...B``, or what is not committed yet."""
+    """Show the impact of a commit, of ``A...B``, or of the uncommitted changes."""
     from codebase_mcp.changes.impact import change_named  # noqa: PLC0415 - parses code
 
     async with open_shell(settings) as shell:
@@ -266,7 +266,7 @@ async def impact(options: argparse.Namespace, settings: Settings) -> int:
 
 
 async def compare(options: argparse.Namespace, settings: Settings) -> int:
-    """Compare two branches, tags or commits, or one with the files on disk: by git alone."""
+    """Compare two branches, tags or commits, or the files on disk with a commit: by git alone."""
     from codebase_mcp.changes.compare import compare  # noqa: PLC0415 - parses code
 
     answer = await asyncio.to_thread(

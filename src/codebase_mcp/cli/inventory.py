@@ -1,4 +1,4 @@
-"""Show what is indexed."""
+"""Print the repositories and projects that are indexed."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ _NOTES = {
 
 
 async def status(options: argparse.Namespace, settings: Settings) -> int:
-    """The repositories of one project: sizes, freshness, failures."""
+    """The repositories of a project: sizes, freshness, failures."""
     project_id = check_project_id(options.project)
     identity = identity_here(settings)
     async with await App.open(settings) as app:
         allow_worker_start(app)
         project, _ = await app.resolver.resolve(project_id, identity)
-        found = await app.projects([project])
-        repositories = found[0].repositories if found else ()
+        facts = await app.projects([project])
+        repositories = facts[0].repositories if facts else ()
         states = await app.freshness.check(project, budget_s=CHECK_MS / 1000)
         is_outdated = any(state.state == "outdated" for state in states.values())
         has_started_worker = is_outdated and app.jobs.start_worker is not None
@@ -71,17 +71,17 @@ async def status(options: argparse.Namespace, settings: Settings) -> int:
 
 
 async def projects(options: argparse.Namespace, settings: Settings) -> int:
-    """All projects, or the one that is named, with their repositories."""
-    wanted = check_project_id(options.project)
+    """All projects, or the named project, with their repositories."""
+    project_id = check_project_id(options.project)
     async with await App.open(settings) as app:
-        found = await app.projects()
+        listed = await app.projects()
     if options.project is not None:
-        found = [p for p in found if p.project.project_id == wanted]
+        listed = [facts for facts in listed if facts.project.project_id == project_id]
     if options.json:
-        return print_json([_project_json(p) for p in found])
+        return print_json([_project_json(facts) for facts in listed])
     whole_path = Column("repository", overflow="fold")
     table = Table("project", whole_path, "files", "chunks", "indexed", box=None)
-    for facts in found:
+    for facts in listed:
         label = facts.project.project_id or "(default)"
         for repository in facts.repositories:
             table.add_row(
@@ -127,10 +127,11 @@ def _show(repository: RepositoryFacts, console: Terminal, state: TreeState | Non
 
 
 def _show_indexing(indexing: IndexingState, console: Terminal, *, has_worker: bool) -> None:
-    for one in indexing.repositories:
-        if one.progress.is_indexing:
-            how_far = "queued" if one.progress.queued else f"{one.progress.percent} % indexed"
-            console.print(f"{one.root}: {how_far}")
+    for repository in indexing.repositories:
+        progress = repository.progress
+        if progress.is_indexing:
+            done = "queued" if progress.queued else f"{progress.percent} % indexed"
+            console.print(f"{repository.root}: {done}")
     if not has_worker:
         console.print(f"{NO_WORKER}.", style="yellow")
 

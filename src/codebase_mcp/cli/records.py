@@ -59,7 +59,7 @@ async def call(options: argparse.Namespace, settings: Settings) -> int:
 
 
 async def show_tree(options: argparse.Namespace, settings: Settings) -> int:
-    """One work item with all below it, or all roots with theirs."""
+    """Print the tree below a work item, or all trees."""
     async with open_shell(settings) as shell:
         if beginning := getattr(options, "work_item_id", None):
             roots = [await _whole_id(shell, options, "work_item", beginning)]
@@ -139,8 +139,7 @@ def _show_table(
         )
         table.add_row(record["id"][:8], *cells, local_time(record["updated_at"]))
     console.print(table)
-    if total > len(records):
-        console.print(f"{len(records)} of {total}", style="dim")
+    console.print(f"{len(records)} of {total}", style="dim")
 
 
 def _show_record(record: dict[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""How are tables, colours and code shown to a person?"""
+"""The console that shows tables, replies and code to a person."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from codebase_mcp.printable import printable
 # The heading of a search result, and a line of its code.
 _HEADING = re.compile(r"\d+\. (?P<path>.+):\d+-\d+  \d\.\d\d(?P<symbol>  .*)?")
 _CODE = re.compile(r"(?P<number> *\d+(?:  |$))(?P<code>.*)")
-# What stands out in the text of a reply; a later style is added to an earlier one.
+# The styles of parts of a reply's text; where they overlap, the later style is added.
 _STYLES = tuple(
     (re.compile(pattern), style)
     for pattern, style in (
@@ -47,7 +47,7 @@ class Terminal(Console):
     def render(
         self, renderable: RenderableType, options: ConsoleOptions | None = None
     ) -> Iterable[Segment]:
-        """The pieces of what is shown."""
+        """The segments of a renderable, their text without control sequences."""
         for piece in super().render(renderable, options):
             yield piece if piece.control else piece._replace(text=printable(piece.text))
 

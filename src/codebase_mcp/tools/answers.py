@@ -1,4 +1,4 @@
-"""One function for each kind of question: it checks the parameters and returns the answer.
+"""A function for each kind of question: it checks the parameters and returns the answer.
 
 Tools, commands and pages call these, then render the same answer as JSON, text or HTML.
 """
@@ -39,7 +39,7 @@ def file_filters(
     directory: str | None = None,
     repository_id: UUID | None = None,
 ) -> FileFilters:
-    """The files to search; ``file_type`` is one extension, ``extensions`` may begin with a dot.
+    """The files to search; ``file_type`` is an extension, ``extensions`` may begin with a dot.
 
     Raises:
         InvalidInput: a value is invalid, or ``file_type`` is not among the extensions.
