@@ -53,8 +53,8 @@ async def projects_of(site: Site, request: Request) -> Projects:
     elif all(project["project_id"] != chosen_id for project in listed):
         reply_of_named = await site.call(request, "project", operation="list", project_id=chosen_id)
         listed += _with_ids(reply_of_named)
-    chosen = next((p for p in listed if p["project_id"] == chosen_id), {"repositories": []})
-    return Projects(listed, chosen_id, chosen["repositories"], max(reply["total"] - len(listed), 0))
+    repositories = [r for p in listed if p["project_id"] == chosen_id for r in p["repositories"]]
+    return Projects(listed, chosen_id, repositories, max(reply["total"] - len(listed), 0))
 
 
 def _with_ids(reply: dict[str, Any]) -> list[dict[str, Any]]:

@@ -128,8 +128,7 @@ def symbol_reply(report: SymbolReport, max_chars: int | None) -> SymbolReply:
             left_out=total - count,
             latency_ms=round(report.latency_ms, 2),
             scope=scope_reply(report.scope),
-            **fields,
-            **{name: shown[:count]},
+            **{**fields, name: shown[:count]},
         )
 
     def is_too_long(count: int) -> bool:
@@ -199,10 +198,14 @@ def _references(report: SymbolReport, uses: Iterable[FoundUse]) -> list[Referenc
             file_kind=use.resolved.use.file_kind,
             confidence=use.confidence,
             reason=use.reason,
-            definition=use.definition and f"{use.definition.path}:{use.definition.start_line}",
+            definition=_place(use.definition),
         )
         for use in uses
     ]
+
+
+def _place(definition: Definition | None) -> str | None:
+    return None if definition is None else f"{definition.path}:{definition.start_line}"
 
 
 def _tree(root: Definition, calls: Iterable[Call]) -> Iterator[CallEntry]:
