@@ -27,12 +27,12 @@ class Repository:
     git: GitRepository
 
 
+@dataclass(frozen=True, slots=True)
 class Changes:
     """Comparisons in the projects of a database."""
 
-    def __init__(self, database: Database, scopes: Scopes) -> None:
-        self._database = database
-        self._scopes = scopes
+    _database: Database
+    _scopes: Scopes
 
     async def repository(
         self,

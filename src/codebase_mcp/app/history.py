@@ -10,7 +10,7 @@ import asyncio
 import time
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -50,22 +50,15 @@ if TYPE_CHECKING:
 DEFAULT_DEPTH = 1_000
 
 
+@dataclass(frozen=True, slots=True)
 class History:
     """Searches the commits of the projects of a database."""
 
-    def __init__(
-        self,
-        settings: Settings,
-        database: Database,
-        models: Models,
-        resolver: Resolver,
-        scopes: Scopes,
-    ) -> None:
-        self._settings = settings
-        self._database = database
-        self._models = models
-        self._resolver = resolver
-        self._scopes = scopes
+    _settings: Settings
+    _database: Database
+    _models: Models
+    _resolver: Resolver
+    _scopes: Scopes
 
     async def search(
         self,

@@ -40,22 +40,15 @@ class SymbolReport:
     notice: str = ""
 
 
+@dataclass(frozen=True, slots=True)
 class Symbols:
     """Questions about names in the projects of a database."""
 
-    def __init__(
-        self,
-        database: Database,
-        resolver: Resolver,
-        scopes: Scopes,
-        views: Views,
-        freshness: Freshness,
-    ) -> None:
-        self._database = database
-        self._resolver = resolver
-        self._scopes = scopes
-        self._views = views
-        self._freshness = freshness
+    _database: Database
+    _resolver: Resolver
+    _scopes: Scopes
+    _views: Views
+    _freshness: Freshness
 
     async def ask(
         self,

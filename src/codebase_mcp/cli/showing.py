@@ -6,6 +6,9 @@ from collections.abc import Mapping
 from datetime import datetime
 
 from codebase_mcp.cli.terminal import Terminal
+from codebase_mcp.replies.changes import counted
+
+__all__ = ["console", "counted", "encoding_counts", "local_time"]
 
 console = Terminal()
 
@@ -14,11 +17,6 @@ def encoding_counts(encodings: Mapping[str, int]) -> str:
     """How many files are not in UTF-8, by encoding."""
     counts = ", ".join(f"{number} in {name}" for name, number in encodings.items())
     return f"not UTF-8: {counts}"
-
-
-def counted(count: int, noun: str) -> str:
-    """A number with its noun: 1 file, 2 files."""
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def local_time(time: str | None) -> str:

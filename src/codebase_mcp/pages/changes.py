@@ -14,7 +14,6 @@ from codebase_mcp.errors import CodebaseError
 from codebase_mcp.pages.projects import projects_of
 from codebase_mcp.pages.site import Site, require
 from codebase_mcp.source.git_refs import list_refs
-from codebase_mcp.tools.callers import identity_in
 from codebase_mcp.tools.rules import check_repository_id
 
 _FILES = 100
@@ -92,12 +91,12 @@ async def _refs(site: Site, request: Request, project: str, repository: str) -> 
     """The names of branches and tags to choose from, the newest first."""
     if not repository:
         return []
-    app = await site.holder.get()
-    call = app.changes.repository(
-        project, UUID(check_repository_id(repository, "repository")), identity_in(request)
-    )
+    named = UUID(check_repository_id(repository, "repository"))
     try:
-        refs = await asyncio.to_thread(list_refs, (await site.run(request, "vcs", call)).git)
+        found = await site.run(
+            request, "vcs", lambda app, user: app.changes.repository(project, named, user)
+        )
+        refs = await asyncio.to_thread(list_refs, found.git)
     except CodebaseError:  # outside git; the comparison reports it
         return []
     ordered = sorted(refs, key=lambda ref: -ref.committed_at)

@@ -84,7 +84,7 @@ async def index(site: Site, request: Request) -> Response:
     app = await site.holder.get()
     try:
         shown = await site.run(
-            request, "project", _shown(app, projects.chosen, identity_in(request))
+            request, "project", lambda app, user: _shown(app, projects.chosen, user)
         )
         progress = await _progress(app, projects.chosen, identity_in(request))
     except ProjectNotFound:
@@ -161,10 +161,11 @@ async def cancel(site: Site, request: Request) -> Response:
     require(request, "index")
     form = await form_of(request)
     repository = UUID(check_repository_id(form.get("repository", ""), "repository"))
-    app = await site.holder.get()
-    call = _cancel(app, form.get("project") or None, repository, identity_in(request))
-    await site.run(request, "index_codebase", call)
-    return redirect(request, "/index", project=form.get("project"), done="cancelled")
+    project = form.get("project") or None
+    await site.run(
+        request, "index_codebase", lambda app, user: _cancel(app, project, repository, user)
+    )
+    return redirect(request, "/index", project=project, done="cancelled")
 
 
 async def remove(site: Site, request: Request) -> Response:

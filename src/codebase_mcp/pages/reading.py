@@ -30,7 +30,6 @@ from codebase_mcp.tools.callers import identity_in
 from codebase_mcp.tools.rules import check_repository_id
 
 if TYPE_CHECKING:
-    from codebase_mcp.app.symbols import SymbolReport
     from codebase_mcp.search.history import LastChange
     from codebase_mcp.symbols.outline import TreeOutline
 
@@ -66,12 +65,11 @@ async def file(site: Site, request: Request) -> Response:
     repository = _repository(request, projects.repositories)
     path = clean_path(request.query_params.get("path", ""))
     ref = request.query_params.get("ref", "").strip() or None
-    app = await site.holder.get()
     question = SymbolQuestion("outline", path=path, ref=ref, limit=1)
-    report: SymbolReport = await site.run(
+    report = await site.run(
         request,
         "symbol",
-        app.symbols.ask(question, projects.chosen, identity_in(request), repository=repository),
+        lambda app, user: app.symbols.ask(question, projects.chosen, user, repository=repository),
     )
     frame: dict[str, Any] = {
         "projects": projects,
@@ -89,6 +87,7 @@ async def file(site: Site, request: Request) -> Response:
         return site.page(request, "directory.html", **frame, entries=entries, is_cut=outline.is_cut)
     shown, symbols = exact
     lines = (report.facts.texts or {}).get(shown.blob_id, [])
+    app = await site.holder.get()
     async with app.enter(projects.chosen, identity_in(request), readonly=True) as project:
         notes = await notes_in_file(project.tx, repository, path)
     changes: dict[int, LastChange] = {}

@@ -9,7 +9,7 @@ import json
 from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeVar, cast, get_args
+from typing import TYPE_CHECKING, Any, cast, get_args
 from uuid import UUID
 
 from starlette.requests import Request
@@ -17,21 +17,24 @@ from starlette.responses import Response
 
 from codebase_mcp.errors import InvalidInput
 from codebase_mcp.pages.projects import Projects, projects_of
-from codebase_mcp.pages.site import Site, require
-from codebase_mcp.records.entity_types import EntityType, find_type
+from codebase_mcp.pages.site import Content, Site, require
+from codebase_mcp.records.entity_types import find_type
 from codebase_mcp.records.memory import Observation, page_of_observations
 from codebase_mcp.records.page import Page, Paging
 from codebase_mcp.records.sessions import ListedSession, newest_sessions
 from codebase_mcp.records.vocabulary import ObservationType, TaskStatus
 from codebase_mcp.records.work_items import (
-    Hierarchy,
     Tree,
     get_hierarchy,
     in_order,
     page_of_trees,
 )
-from codebase_mcp.tools.callers import identity_in
 from codebase_mcp.tools.rules import check_record_id
+
+if TYPE_CHECKING:
+    from codebase_mcp.app.app import App
+    from codebase_mcp.database.transaction import Transaction
+    from codebase_mcp.projects.identity import Identity
 
 TABS = (
     ("/tasks", "Tasks"),
@@ -46,8 +49,6 @@ _SESSIONS = 20
 _TREES, _PER_TREE = 20, 100
 # The most fields of an entity that are columns; the name of a row leads to all fields.
 _COLUMNS = 5
-
-Content = TypeVar("Content")
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +107,7 @@ async def memory(site: Site, request: Request) -> Response:
         part = Part(len(reply["observations"]), None, {})
     else:
 
-        async def newest(tx: Any) -> tuple[Page[Observation], list[ListedSession]]:
+        async def newest(tx: Transaction) -> tuple[Page[Observation], list[ListedSession]]:
             paging = Paging.asked(_PER_PAGE, 0, _after(request))
             listed = await page_of_observations(tx, paging, session_id=session, kind=kind)
             return listed, await newest_sessions(tx, _SESSIONS + 1)
@@ -134,7 +135,7 @@ async def work(site: Site, request: Request) -> Response:
     named = request.query_params.get("item", "").strip()
     if named:
         item = UUID(check_record_id(named, "item", "Work item"))
-        parts: Hierarchy = await _read(
+        parts = await _read(
             site, request, "get_work_item_hierarchy", projects, lambda tx: get_hierarchy(tx, item)
         )
         left_out = parts.descendants_total - len(parts.descendants)
@@ -143,7 +144,7 @@ async def work(site: Site, request: Request) -> Response:
             request, "work.html", **values, trees=trees, ancestors=parts.ancestors, part=None
         )
     paging = Paging.asked(_TREES, 0, _after(request))
-    page: Page[Tree] = await _read(
+    page = await _read(
         site, request, "query_work_items", projects, lambda tx: page_of_trees(tx, paging, _PER_TREE)
     )
     part = Part(page.total, page.next_cursor, {"project": projects.chosen})
@@ -167,7 +168,7 @@ async def entities(site: Site, request: Request) -> Response:
             limit=_PER_PAGE,
             cursor=_after(request),
         )
-        kind: EntityType = await _read(
+        kind = await _read(
             site, request, "query_entities", projects, lambda tx: find_type(tx, chosen)
         )
         columns = _columns(kind.document, [entity["data"] for entity in reply["entities"]])
@@ -215,7 +216,7 @@ async def _read(
     request: Request,
     tool: str,
     projects: Projects,
-    read: Callable[[Any], Awaitable[Content]],
+    read: Callable[[Transaction], Awaitable[Content]],
 ) -> Content:
     """The result of ``read`` in a transaction of the project; the audit log names the tool.
 
@@ -223,14 +224,12 @@ async def _read(
         CodebaseError: the errors of the contract.
     """
     require(request, "read")
-    app = await site.holder.get()
 
-    async def call() -> Content:
-        async with app.enter(projects.chosen, identity_in(request), readonly=True) as opened:
+    async def call(app: App, user: Identity) -> Content:
+        async with app.enter(projects.chosen, user, readonly=True) as opened:
             return await read(opened.tx)
 
-    content: Content = await site.run(request, tool, call())
-    return content
+    return await site.run(request, tool, call)
 
 
 def _by_day(observations: Iterable[Observation]) -> Mapping[str, list[Observation]]:

@@ -24,7 +24,6 @@ from codebase_mcp.search.filters import FileFilters
 from codebase_mcp.search.help import secondary_note, state_note
 from codebase_mcp.search.signals import SIGNALS
 from codebase_mcp.tools import answers
-from codebase_mcp.tools.callers import identity_in
 from codebase_mcp.tools.rules import check_repository_id
 
 if TYPE_CHECKING:
@@ -101,16 +100,16 @@ async def _answer(site: Site, request: Request, chosen: str) -> dict[str, Any] |
         return None
     require(request, "read")
     limit = _limit(params.get("limit", ""))
-    app = await site.holder.get()
-    report: SearchReport = await site.run(
+    filters = _filters(request)
+    report = await site.run(
         request,
         "search_code",
-        answers.search(
+        lambda app, user: answers.search(
             app,
             params["q"],
             chosen,
-            identity_in(request),
-            filters=_filters(request),
+            user,
+            filters=filters,
             ref=params.get("ref", "").strip() or None,
             limit=limit,
             explain=True,
@@ -119,7 +118,8 @@ async def _answer(site: Site, request: Request, chosen: str) -> dict[str, Any] |
     )
     shown = await asyncio.to_thread(shown_of, report)
     is_part = report.answer.file_count > len(shown["results"])
-    text = search_text(_as_agents_see_it(report), app.settings.reply_chars)
+    reply_chars = (await site.holder.get()).settings.reply_chars
+    text = search_text(_as_agents_see_it(report), reply_chars)
     return shown | {
         "more": limit < _MOST and is_part,
         "next": min(limit + _SHOWN, _MOST),

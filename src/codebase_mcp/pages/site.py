@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import parse_qs, urlencode, urlsplit
 
 from starlette.requests import Request
@@ -28,12 +29,15 @@ from codebase_mcp.tools.server import AppHolder
 from codebase_mcp.values import require_storable
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Coroutine
+    from collections.abc import Awaitable
 
     from starlette.types import Scope as ConnectionScope
 
+    from codebase_mcp.app.app import App
     from codebase_mcp.projects.identity import Identity, Scope
     from codebase_mcp.settings.loading import Settings
+
+Content = TypeVar("Content")
 
 # Nothing inline, nothing from another host, no frame around a page.
 CONTENT_SECURITY_POLICY = "; ".join(
@@ -101,6 +105,7 @@ class _Params(dict[str, str]):
         return ""
 
 
+@dataclass(eq=False)
 class Site:
     """The pages of a server; ``status_of`` is the HTTP status of an error.
 
@@ -108,19 +113,11 @@ class Site:
     ``sign_out`` ends a session.
     """
 
-    def __init__(
-        self,
-        holder: AppHolder,
-        settings: Settings,
-        status_of: Callable[[CodebaseError], int],
-        sign_in: Callable[[ConnectionScope, str], Awaitable[str | None]],
-        sign_out: Callable[[str], Awaitable[None]],
-    ) -> None:
-        self.holder = holder
-        self.sign_in = sign_in
-        self.sign_out = sign_out
-        self._settings = settings
-        self._status_of = status_of
+    holder: AppHolder
+    _settings: Settings
+    _status_of: Callable[[CodebaseError], int]
+    sign_in: Callable[[ConnectionScope, str], Awaitable[str | None]]
+    sign_out: Callable[[str], Awaitable[None]]
 
     async def call(self, request: Request, tool: str, **arguments: Any) -> dict[str, Any]:
         """The reply of a tool, called as the user of the page.
@@ -131,7 +128,12 @@ class Site:
         given = {name: value for name, value in arguments.items() if value is not None}
         return await self.holder.call(tool_named(tool), given, identity_in(request), no_progress)
 
-    async def run(self, request: Request, tool: str, call: Coroutine[Any, Any, Any]) -> Any:
+    async def run(
+        self,
+        request: Request,
+        tool: str,
+        call: Callable[[App, Identity], Awaitable[Content]],
+    ) -> Content:
         """The result of a call of the product itself, counted and audited as a call of the tool.
 
         Raises:
@@ -139,18 +141,17 @@ class Site:
         """
         identity = identity_in(request)
         audited = AuditedCall(tool, identity, self.holder.audit)
+
+        async def in_turn() -> Content:
+            app = await self.holder.get()
+            async with self.holder.queue.place(identity.shares_as):
+                return await call(app, identity)
+
         try:
             with noting_projects(audited.projects), tool_call(tool, audited.end):
-                return await self.holder.calls.run(self._in_turn(call, identity))
+                return await self.holder.calls.run(in_turn())
         except CodebaseError as error:
             raise redacted(error, {}, private_folders(self._settings)) from error
-
-    async def _in_turn(self, call: Coroutine[Any, Any, Any], identity: Identity) -> Any:
-        try:
-            async with self.holder.queue.place(identity.shares_as):
-                return await call
-        finally:
-            call.close()  # it has not begun if the queue is full
 
     def page(
         self, request: Request, template: str, *, status: int = 200, **values: Any
