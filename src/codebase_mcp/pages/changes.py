@@ -11,8 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from codebase_mcp.errors import CodebaseError
-from codebase_mcp.pages.projects import projects_of
-from codebase_mcp.pages.site import Site, require
+from codebase_mcp.pages.site import Site, projects_of, require
 from codebase_mcp.source.git_refs import list_refs
 from codebase_mcp.tools.rules import check_repository_id
 

@@ -17,8 +17,7 @@ from codebase_mcp.database.naming import DEFAULT_ID
 from codebase_mcp.errors import CodebaseError, ProjectNotFound
 from codebase_mcp.index.inventory import load_details, load_inventory
 from codebase_mcp.index.refs import load_refs
-from codebase_mcp.pages.projects import projects_of
-from codebase_mcp.pages.site import DONE, Site, form_of, redirect, require
+from codebase_mcp.pages.site import DONE, Site, form_of, projects_of, redirect, require
 from codebase_mcp.tools.callers import identity_in
 from codebase_mcp.tools.rules import check_repository_id
 

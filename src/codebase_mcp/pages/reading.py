@@ -19,8 +19,7 @@ from codebase_mcp.app.history import changes_of
 from codebase_mcp.errors import InvalidInput, NotFound
 from codebase_mcp.model import WORKTREE, Symbol
 from codebase_mcp.pages.code import Line, coloured
-from codebase_mcp.pages.projects import projects_of
-from codebase_mcp.pages.site import Site, require
+from codebase_mcp.pages.site import Site, projects_of, require
 from codebase_mcp.records.notes import Note, notes_in_file
 from codebase_mcp.source.blame import Lines
 from codebase_mcp.symbols.answer import SymbolQuestion

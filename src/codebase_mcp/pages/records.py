@@ -16,8 +16,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from codebase_mcp.errors import InvalidInput
-from codebase_mcp.pages.projects import Projects, projects_of
-from codebase_mcp.pages.site import Content, Site, require
+from codebase_mcp.pages.site import Content, Projects, Site, projects_of, require
 from codebase_mcp.records.entity_types import find_type
 from codebase_mcp.records.memory import Observation, page_of_observations
 from codebase_mcp.records.page import Page, Paging

@@ -16,8 +16,7 @@ from codebase_mcp.errors import InvalidInput
 from codebase_mcp.evaluation.scoring import CHARS_PER_TOKEN
 from codebase_mcp.model import WORKTREE, FileKind
 from codebase_mcp.pages.code import Line, coloured
-from codebase_mcp.pages.projects import Projects, projects_of
-from codebase_mcp.pages.site import Site, require
+from codebase_mcp.pages.site import Projects, Site, projects_of, require
 from codebase_mcp.replies.excerpt import excerpt
 from codebase_mcp.replies.text import search_text
 from codebase_mcp.search.filters import FileFilters

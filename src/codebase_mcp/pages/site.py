@@ -6,6 +6,7 @@ A page calls the tools that agents call, so the tools alone decide what a caller
 from __future__ import annotations
 
 import secrets
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -18,6 +19,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from codebase_mcp.background.audit import AuditedCall
+from codebase_mcp.database.naming import DEFAULT_ID
 from codebase_mcp.errors import CodebaseError, InvalidInput, PermissionDenied
 from codebase_mcp.projects.identity import noting_projects
 from codebase_mcp.telemetry.calls import tool_call
@@ -77,6 +79,8 @@ SIGN_IN = "/sign-in"
 OPEN_PATHS = (SIGN_IN, "/sign-out", *(f"/static/{name}" for name in _STATIC))
 _MAX_FORM_BYTES = 1 << 16
 _MAX_FIELDS = 50
+# The most projects that are listed; an address may name any project.
+_MOST_PROJECTS = 100
 
 # The messages of actions, shown on the page that follows; a URL can show no other message.
 DONE = {
@@ -96,6 +100,27 @@ PAGES = (
     ("/tasks", "Records", ("/memory", "/work", "/entities")),
     ("/status", "Health", ()),
 )
+
+
+@dataclass(frozen=True, slots=True)
+class Projects:
+    """The projects that the caller sees, and the id of the project that a page shows.
+
+    ``repositories`` are those of the chosen project, as the tool ``project`` replies them;
+    ``left_out`` counts the projects that are not listed.
+    """
+
+    all: list[dict[str, Any]]
+    chosen: str
+    repositories: list[dict[str, Any]]
+    left_out: int = 0
+
+    def languages(self) -> list[str]:
+        """The languages of its files, the most frequent first."""
+        counts: Counter[str] = Counter()
+        for repository in self.repositories:
+            counts.update(repository["languages"])
+        return [language for language, _ in counts.most_common()]
 
 
 class _Params(dict[str, str]):
@@ -228,6 +253,41 @@ class Site:
         folder = files("codebase_mcp.pages").joinpath("static")
         contents = {name: folder.joinpath(name).read_bytes() for name in _STATIC}
         return {name: (read, sha256(read).hexdigest()[:12]) for name, read in contents.items()}
+
+
+async def projects_of(site: Site, request: Request) -> Projects:
+    """The project that the address names; else the caller's, or if nothing is indexed in it, the
+    project that was indexed last.
+
+    Raises:
+        ProjectNotFound: the address names an unknown project.
+    """
+    reply = await site.call(request, "project", operation="list", limit=_MOST_PROJECTS)
+    listed = _with_ids(reply)
+    chosen_id = request.query_params.get("project", "").strip()
+    if not chosen_id:
+        current = reply.get("project_id") or DEFAULT_ID
+        has_index = any(p["project_id"] == current and p["repositories"] for p in listed)
+        chosen_id = current if has_index else _last_indexed(listed) or current
+    elif all(project["project_id"] != chosen_id for project in listed):
+        reply_of_named = await site.call(request, "project", operation="list", project_id=chosen_id)
+        listed += _with_ids(reply_of_named)
+    repositories = [r for p in listed if p["project_id"] == chosen_id for r in p["repositories"]]
+    return Projects(listed, chosen_id, repositories, max(reply["total"] - len(listed), 0))
+
+
+def _with_ids(reply: dict[str, Any]) -> list[dict[str, Any]]:
+    """The projects of a reply; the default workspace gets the id that addresses have for it."""
+    return [{**p, "project_id": p["project_id"] or DEFAULT_ID} for p in reply["projects"]]
+
+
+def _last_indexed(listed: list[dict[str, Any]]) -> str:
+    times = {
+        project["project_id"]: max(r["indexed_at"] or "" for r in project["repositories"])
+        for project in listed
+        if project["repositories"]
+    }
+    return max(times, key=lambda name: times[name], default="")
 
 
 def require(request: Request, scope: Scope) -> None:

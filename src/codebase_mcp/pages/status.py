@@ -10,8 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from codebase_mcp import telemetry
-from codebase_mcp.pages.projects import projects_of
-from codebase_mcp.pages.site import Site, require
+from codebase_mcp.pages.site import Site, projects_of, require
 
 
 @dataclass(slots=True)
