@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
 from tests.unit.source.conftest import Git, git, home, repository, tree
 
-from codebase_mcp.changes.compare import compare
-from codebase_mcp.cli.comparing import show_comparison
 from codebase_mcp.cli.main import run
-from codebase_mcp.cli.terminal import Terminal
-from codebase_mcp.source.git_directory import git_repository_at
 
 __all__ = ["git", "home", "repository", "tree"]
 
@@ -69,15 +66,14 @@ def test_a_comparison_is_json_for_programs(
 
 @pytest.mark.parametrize("with_symbols", [True, False])
 def test_a_person_sees_files_and_definitions(
-    branching: Path, capsys: pytest.CaptureFixture[str], with_symbols: bool
+    branching: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    with_symbols: bool,
 ) -> None:
-    found = git_repository_at(branching)
-    assert found is not None
-    show_comparison(
-        compare(found, "main", "feature", symbols=with_symbols),
-        Terminal(),
-        with_symbols=with_symbols,
-    )
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    symbols = ["--symbols"] if with_symbols else []
+    assert run(["compare", "main", "feature", "--path", str(branching), *symbols]) == 0
     shown = capsys.readouterr().out
     assert "1 commit ahead" in shown and "a.py" in shown and "\x1b[31mred" not in shown
     assert ("~ f 1-2" in shown) is with_symbols

@@ -16,9 +16,9 @@ from tests.web.test_pages import commit_all, indexed
 
 from codebase_mcp.database.connection import Database
 from codebase_mcp.keys.keys import create_key
+from codebase_mcp.pages.reading import OPERATIONS
 from codebase_mcp.pages.routes import GET, POST
 from codebase_mcp.pages.site import TOKEN_COOKIE
-from codebase_mcp.pages.symbols import OPERATIONS
 from codebase_mcp.projects.identity import Access
 from codebase_mcp.settings.loading import Settings
 

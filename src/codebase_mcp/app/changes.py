@@ -1,4 +1,4 @@
-"""Compares states of an indexed repository, and examines what a change touches."""
+"""Compares states of an indexed repository, and assesses the impact of a change."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from codebase_mcp.source.git_directory import GitRepository, git_repository_at
 
 @dataclass(frozen=True, slots=True)
 class Repository:
-    """A repository of a project, as the index and as git know it; ``scope`` is this one alone."""
+    """A repository of a project, as the index and as git know it; ``scope`` is narrowed to it."""
 
     scope: CallScope
     id: UUID
     git: GitRepository
 
 
+@dataclass(frozen=True, slots=True)
 class Changes:
-    """Comparisons in the projects of one database."""
+    """Comparisons in the projects of a database."""
 
-    def __init__(self, database: Database, scopes: Scopes) -> None:
-        self._database = database
-        self._scopes = scopes
+    _database: Database
+    _scopes: Scopes
 
     async def repository(
         self,
@@ -40,8 +40,8 @@ class Changes:
         repository: NamedRepository = None,
         identity: Identity = ANONYMOUS,
     ) -> Repository:
-        """The repository that a call means: the one that is named, the one that its caller stands
-        in, or the only one.
+        """The repository that a call means: the named repository, else the caller's, else the only
+        repository of the project.
 
         Raises:
             InvalidInput: there are several, or it is no git repository.
@@ -50,28 +50,29 @@ class Changes:
         """
         scope = await self._scopes.resolve(project_id, identity, repository)
         async with self._database.bounded_read(scope.project) as tx:
-            known = await load_repositories(tx)
-        around = [one for one in known if Path(one.root) in scope.roots]
-        meant = around if repository is None and len(around) == 1 else known
+            candidates = await load_repositories(tx)
         if scope.only is not None:
-            meant = [one for one in known if one.id in scope.only]
-        one = _only(meant, repository)
-        found = await asyncio.to_thread(git_repository_at, Path(one.root))
-        if found is None:
+            candidates = [name for name in candidates if name.id in scope.only]
+        elif repository is None:
+            around = [name for name in candidates if Path(name.root) in scope.roots]
+            candidates = around if len(around) == 1 else candidates
+        chosen = _only(candidates, repository)
+        git = await asyncio.to_thread(git_repository_at, Path(chosen.root))
+        if git is None:
             raise InvalidInput.of(
                 "repository_id",
-                str(one.id),
-                f"{one.name} is not a git repository",
+                str(chosen.id),
+                f"{chosen.name} is not a git repository",
                 rule="a git repository",
                 hint="Only git knows other states than the files on disk.",
             )
-        return Repository(scope.narrowed_to(one.id), one.id, found)
+        return Repository(scope.narrowed_to(chosen.id), chosen.id, git)
 
     async def compare(self, repository: Repository, a: str, b: str, *, direct: bool) -> Comparison:
-        """What ``b`` would bring to ``a``.
+        """The differences that merging ``b`` into ``a`` would bring.
 
         Raises:
-            InvalidInput: one of them is no commit.
+            InvalidInput: ``a`` or ``b`` is no commit.
             IndexingFailed: git cannot compare them.
         """
         return await asyncio.to_thread(compare, repository.git, a, b, direct=direct)
@@ -79,7 +80,7 @@ class Changes:
     async def impact(
         self, repository: Repository, find: Callable[[GitRepository], Change]
     ) -> Impact:
-        """Whom a change touches.
+        """The impact of a change.
 
         Raises:
             InvalidInput: it names no commit.
@@ -90,23 +91,24 @@ class Changes:
             return await assess(tx, repository.id, change)
 
 
-def _only(known: list[RepositoryName], named: NamedRepository) -> RepositoryName:
-    """The only one of the repositories that a call may mean."""
-    if not known:
+def _only(candidates: list[RepositoryName], named: NamedRepository) -> RepositoryName:
+    """The only repository that a call may mean."""
+    if not candidates:
         raise NotFound(
             f"Repository not found: {named}" if named else "Nothing is indexed here",
             hint="Call index_repository first, or leave repository_id out.",
         )
-    if len(known) > 1:
+    if len(candidates) > 1:
         error = InvalidInput.of(
             "repository_id",
             None,
-            f"The project holds {len(known)} repositories: name one of them",
+            f"The project holds {len(candidates)} repositories: name one of them",
             rule="id of a repository",
             hint="Pass the repository_id of one that details.repositories lists.",
         )
         error.details["repositories"] = [
-            {"repository_id": str(one.id), "name": one.name, "root": one.root} for one in known
+            {"repository_id": str(name.id), "name": name.name, "root": name.root}
+            for name in candidates
         ]
         raise error
-    return known[0]
+    return candidates[0]

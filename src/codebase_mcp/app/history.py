@@ -1,8 +1,7 @@
-"""What does the history of the repositories of a project say?
+"""Searches the git history of the repositories of a project.
 
-A history is read when it is first searched, and before each search brought up to what is checked
-out and to the indexed branches: that costs two calls of git where nothing has changed, and two more
-where branches are indexed.
+A history is read by its first search. Each later search brings it up to date with HEAD and the
+indexed branches: two calls of git where nothing has changed, and two more for indexed branches.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ import asyncio
 import time
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -53,26 +52,19 @@ from codebase_mcp.source.git_directory import git_repository_at
 if TYPE_CHECKING:
     from codebase_mcp.search.search import Answer
 
-# How many commits are read of a repository for which no number was ever named.
+# The number of commits that are read of a repository without a setting.
 DEFAULT_DEPTH = 1_000
 
 
+@dataclass(frozen=True, slots=True)
 class History:
-    """Searches the commits of the projects of one database."""
+    """Searches the commits of the projects of a database."""
 
-    def __init__(
-        self,
-        settings: Settings,
-        database: Database,
-        models: Models,
-        resolver: Resolver,
-        scopes: Scopes,
-    ) -> None:
-        self._settings = settings
-        self._database = database
-        self._models = models
-        self._resolver = resolver
-        self._scopes = scopes
+    _settings: Settings
+    _database: Database
+    _models: Models
+    _resolver: Resolver
+    _scopes: Scopes
 
     async def search(
         self,
@@ -84,7 +76,7 @@ class History:
         identity: Identity = ANONYMOUS,
         repository: NamedRepository = None,
     ) -> HistoryReport:
-        """The commits that answer a question, best first; without one the newest, newest first.
+        """The commits that answer a question, best first; without a question the newest commits.
 
         ``repository`` is as for `App.search`.
 
@@ -107,11 +99,11 @@ class History:
                 async with self._database.transaction(project) as tx:
                     await make_searchable(tx, model)
             async with self._database.bounded_read(project) as tx:
-                found = await search_history(tx, question, filters, limit + 1)
+                commits = await search_history(tx, question, filters, limit + 1)
         latency_ms = (time.perf_counter() - started) * 1000
         return HistoryReport(
-            *(tuple(found[:limit]), project, source, repositories, latency_ms, scope),
-            has_more=len(found) > limit,
+            *(tuple(commits[:limit]), project, source, repositories, latency_ms, scope),
+            has_more=len(commits) > limit,
             read=read,
             notices=tuple(notices),
         )
@@ -122,10 +114,9 @@ class History:
         project_id: str | None = None,
         *,
         repository: NamedRepository = None,
-        depth: int | None = None,
         identity: Identity = ANONYMOUS,
     ) -> SymbolReport:
-        """What became of the definitions of a name, in ``depth`` commits or as many as are kept.
+        """The history of the definitions of a name in the stored commits.
 
         Raises:
             ProjectNotFound: unknown, or never indexed.
@@ -139,52 +130,53 @@ class History:
         notices = []
         for facts in repositories.values():
             try:
-                found = await asyncio.to_thread(self._of_symbol, facts, name, depth)
+                history = await asyncio.to_thread(self._of_symbol, facts, name)
             except IndexingFailed as error:
                 notices.append(_unread(facts, error))
                 continue
-            if found is not None:
-                histories[facts.repository_id] = found
+            if history is not None:
+                histories[facts.repository_id] = history
         return SymbolReport(name, histories, project, repositories, tuple(notices))
 
     async def last_changes(self, project: Project, answer: Answer) -> tuple[LastChange | None, ...]:
         """The commit that last changed the lines of each hit; None where that is unknown.
 
-        Where git cannot tell it in time, it is the newest stored commit that touched the file.
+        Where git does not answer in time, it is the newest stored commit that touched the file.
 
         Raises:
             DatabaseUnavailable: the database is away.
         """
-        roots = {one.repository_id: Path(one.root) for one in answer.snapshots}
-        of_view = defaultdict[tuple[UUID, str], list[int]](list)
-        for place, hit in enumerate(answer.hits):
-            of_view[hit.repository_id, hit.view].append(place)
+        roots = {snap.repository_id: Path(snap.root) for snap in answer.snapshots}
+        by_view = defaultdict[tuple[UUID, str], list[int]](list)
+        for rank, hit in enumerate(answer.hits):
+            by_view[hit.repository_id, hit.view].append(rank)
         changes: list[LastChange | None] = [None] * len(answer.hits)
-        for (repository_id, view), places in of_view.items():
-            hits = [answer.hits[place] for place in places]
+        for (repository_id, view), ranks in by_view.items():
+            hits = [answer.hits[rank] for rank in ranks]
             revision = "HEAD" if view == WORKTREE else view
-            pieces = [Lines(h.file_path, h.start_line, lines_of(h.content)) for h in hits]
-            found = await asyncio.to_thread(changes_of, roots[repository_id], pieces, revision)
-            for place, change in zip(places, found, strict=True):
-                changes[place] = change
-        missing = [place for place, change in enumerate(changes) if change is None]
+            ranges = [Lines(h.file_path, h.start_line, lines_of(h.content)) for h in hits]
+            blamed = await asyncio.to_thread(changes_of, roots[repository_id], ranges, revision)
+            for rank, change in zip(ranks, blamed, strict=True):
+                changes[rank] = change
+        missing = [rank for rank, change in enumerate(changes) if change is None]
         if missing:
-            of_files = [
-                (h.repository_id, h.file_path) for h in map(answer.hits.__getitem__, missing)
+            files = [
+                (hit.repository_id, hit.file_path) for hit in map(answer.hits.__getitem__, missing)
             ]
             async with self._database.bounded_read(project) as tx:
-                newest = await newest_changes(tx, of_files)
-            for place, change in zip(missing, newest, strict=True):
-                changes[place] = change
+                newest = await newest_changes(tx, files)
+            for rank, change in zip(missing, newest, strict=True):
+                changes[rank] = change
         return tuple(changes)
 
     async def _repositories(self, scope: CallScope) -> dict[UUID, HistoryFacts]:
-        """What is known of the histories of the repositories that a call means."""
+        """The stored histories of the repositories in a scope."""
         async with self._database.bounded_read(scope.project) as tx:
-            known = await load_histories(tx)
-        only = scope.only
+            histories = await load_histories(tx)
         return {
-            one.repository_id: one for one in known if only is None or one.repository_id in only
+            facts.repository_id: facts
+            for facts in histories
+            if scope.only is None or facts.repository_id in scope.only
         }
 
     async def _question(self, model: Model, query: str) -> HistoryQuestion:
@@ -198,12 +190,12 @@ class History:
         model: Model,
         repositories: Mapping[UUID, HistoryFacts],
     ) -> tuple[dict[UUID, int], list[str]]:
-        """Bring the histories up to date: how much was read for the first time, what failed."""
+        """Bring the histories up to date: the commits of new histories, and notices of failures."""
         read: dict[UUID, int] = {}
         notices: list[str] = []
         for facts in repositories.values():
             if await asyncio.to_thread(git_repository_at, facts.root) is None:
-                continue  # of another machine, perhaps: what is stored stays
+                continue  # of another machine, perhaps: its stored history stays
             depth = None if facts.depth else await asyncio.to_thread(self._depth, facts)
             try:
                 commits = await refresh_history(
@@ -218,9 +210,9 @@ class History:
                 read[facts.repository_id] = commits
         return read, notices
 
-    def _of_symbol(self, facts: HistoryFacts, name: str, depth: int | None) -> SymbolHistory | None:
+    def _of_symbol(self, facts: HistoryFacts, name: str) -> SymbolHistory | None:
         tip = find_tip(facts.root)
-        commits = depth or facts.depth or self._depth(facts)
+        commits = facts.depth or self._depth(facts)
         return None if tip is None else symbol_history(tip, name, commits)
 
     def _depth(self, facts: HistoryFacts) -> int:
@@ -231,16 +223,16 @@ def _unread(facts: HistoryFacts, error: CodebaseError) -> str:
     return f"The history of {facts.root} could not be read: {error.message}"
 
 
-def changes_of(root: Path, places: Sequence[Lines], revision: str) -> list[LastChange | None]:
-    """The commit that last changed each of some places; None where git cannot tell it in time."""
+def changes_of(root: Path, ranges: Sequence[Lines], revision: str) -> list[LastChange | None]:
+    """The commit that last changed each range of lines; None where git does not answer in time."""
     repository = git_repository_at(root)
     if repository is None:
-        return [None] * len(places)
-    return [_last_change(found) for found in blame(repository, places, revision=revision)]
+        return [None] * len(ranges)
+    return [_last_change(blamed) for blamed in blame(repository, ranges, revision=revision)]
 
 
-def _last_change(found: Blamed | None) -> LastChange | None:
-    if found is None or found.commit is None:
-        return None if found is None else LastChange(None)
-    at = datetime.fromtimestamp(found.authored_at, UTC)
-    return LastChange(found.commit, found.author, at, found.subject)
+def _last_change(blamed: Blamed | None) -> LastChange | None:
+    if blamed is None or blamed.commit is None:
+        return None if blamed is None else LastChange(None)
+    at = datetime.fromtimestamp(blamed.authored_at, UTC)
+    return LastChange(blamed.commit, blamed.author, at, blamed.subject)

@@ -1,4 +1,4 @@
-"""What does the product's Python API answer?"""
+"""The answers of the product's Python API."""
 
 from __future__ import annotations
 
@@ -29,9 +29,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class IndexReport:
-    """What an index run did, in which project, and under which settings of the repository.
+    """The result of an index run, its project, and the settings of the repository.
 
-    ``commits`` are kept of its history. ``branches`` are the runs of the branches that were named.
+    ``commits`` counts the stored commits of its history. ``branches`` maps each named branch to
+    its run.
     """
 
     run: RunResult
@@ -44,12 +45,12 @@ class IndexReport:
 
 @dataclass(frozen=True, slots=True)
 class SearchReport:
-    """The answer to a question, from which project, and how long it took (ms).
+    """The answer to a question, its project, and the time it took (ms).
 
-    ``notes`` are what is known about each hit, ``last_changes`` the commits that last changed its
-    lines, ``help`` says why the answer is weak; if that was asked for. ``refs`` maps commits that
-    were searched to the refs that led to them. ``usage`` says where the first hit is used.
-    ``scope`` says which repositories were searched, and what its caller can open paths from.
+    On request, ``notes`` are the records about each hit, ``last_changes`` the commits that last
+    changed its lines, and ``help`` says why the answer is weak. ``refs`` maps the commits that were
+    searched to their refs. ``usage`` says where the first hit is used. ``scope`` are the
+    repositories that were searched, and the directories that its caller opens paths from.
     """
 
     answer: Answer
@@ -67,11 +68,11 @@ class SearchReport:
 
 @dataclass(frozen=True, slots=True)
 class HistoryReport:
-    """The commits that answer a question, from which project, and how long it took (ms).
+    """The commits that answer a question, their project, and the time it took (ms).
 
-    ``repositories`` are those that were meant, by id; ``has_more`` says that more commits match
-    than were asked for. ``read`` counts the commits of those whose
-    history was read for this search, ``notices`` say why others could not be read.
+    ``repositories`` are those that were searched, by id; ``has_more`` says that more commits match
+    than the limit. ``read`` counts the commits of repositories whose history was read for this
+    search, ``notices`` say why a history could not be read.
     """
 
     commits: tuple[FoundCommit, ...]
@@ -87,9 +88,9 @@ class HistoryReport:
 
 @dataclass(frozen=True, slots=True)
 class SymbolReport:
-    """What became of the definitions of a name in the repositories of a project.
+    """The history of the definitions of a name in the repositories of a project.
 
-    ``histories`` are by repository; ``notices`` say why one could not be read.
+    ``histories`` are by repository; ``notices`` say why a history could not be read.
     """
 
     name: str
@@ -101,7 +102,7 @@ class SymbolReport:
 
 @dataclass(frozen=True, slots=True)
 class InProject:
-    """A transaction in the project that a call means, and who calls."""
+    """A transaction in the project that a call means, and the caller."""
 
     tx: Transaction
     project: Project
@@ -111,7 +112,7 @@ class InProject:
 
 @dataclass(frozen=True, slots=True)
 class ProjectFacts:
-    """A project and what is indexed in it."""
+    """A project and its indexed repositories."""
 
     project: Project
     repositories: tuple[RepositoryFacts, ...]

@@ -1,4 +1,4 @@
-"""What does a question get, beside the best places? How far to trust it, help, notes, history."""
+"""Search results with everything known about them: freshness, help, notes, uses, last changes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class Searches:
-    """Answers questions in the projects of one database."""
+    """Answers questions in the projects of a database."""
 
     def __init__(
         self, searcher: Searcher, freshness: Freshness, app: App, *, only_once: bool = False
@@ -47,7 +47,7 @@ class Searches:
         return Misses(self._app.database, self._app.models, self._searcher)
 
     async def close(self) -> None:
-        """Drop what is kept for help, and cancel plans for a warning."""
+        """Drop the caches for help, and cancel planned warnings."""
         if self.slow is not None:
             await self.slow.close()
         if "_misses" in vars(self):
@@ -59,7 +59,7 @@ class Searches:
         return stopwatch("search", _count_step, keeps_statements=True)
 
     def warn_if_slow(self, project: Project, watch: Stopwatch) -> None:
-        """Log where the time of a slow search went."""
+        """Log the steps of a slow search."""
         if self.slow is not None:
             self.slow.record(project, watch)
 
@@ -75,7 +75,7 @@ class Searches:
         with_help: bool,
         with_history: bool,
     ) -> SearchReport:
-        """The answer from some repositories of a project, with all that is known about it."""
+        """The answer from the repositories of a scope."""
         project, database = scope.project, self._app.database
         answer, truth, names = await self._answer(scope, query, request, ref)
         help_ = None
@@ -112,9 +112,9 @@ class Searches:
     async def _answer(
         self, scope: CallScope, query: str, request: Request, ref: str | None
     ) -> tuple[Answer, IndexFreshness, Mapping[str, str]]:
-        """The answer, how up to date it is, and for each commit the ref that led to it."""
+        """The answer, its freshness, and the ref of each commit that was searched."""
         project = scope.project
-        # The snapshots say which repository is searched; as a filter it would be checked again.
+        # The snapshots already restrict the repository; a filter would check it again.
         filters = replace(request.filters, repository_id=None)
         request = replace(request, filters=filters)
         snapshots = SearchedSnapshots(scope.snapshot_ids, first=scope.first)
@@ -139,14 +139,14 @@ def _count_step(name: str, seconds: float) -> None:
 
 
 def _still_indexing(truth: IndexFreshness, runs: Sequence[FirstRun]) -> IndexFreshness:
-    """How up to date an answer is while repositories are indexed for the first time."""
+    """The freshness of an answer while repositories are indexed for the first time."""
     left = [run.seconds_left for run in runs]
     phases = {run.progress.phase for run in runs}
     return replace(
         truth,
         state="indexing",
         files_pending=sum(run.progress.total - run.progress.done for run in runs),
-        phase=next(one for one in get_args(RunPhase) if one in phases),
+        phase=next(phase for phase in get_args(RunPhase) if phase in phases),
         percent=min(run.percent for run in runs),
-        seconds_left=None if None in left else max(one for one in left if one is not None),
+        seconds_left=None if None in left else max(s for s in left if s is not None),
     )

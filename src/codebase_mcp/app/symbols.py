@@ -1,4 +1,4 @@
-"""Answers who defines and uses a name, in any state of the code that can be searched."""
+"""Definitions and uses of a name, in any state of the code that can be searched."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from codebase_mcp.symbols.storage import RepositoryState, load_states
 
 @dataclass(frozen=True, slots=True)
 class SymbolReport:
-    """The answer to a question, and where it comes from; ``notice`` says what limits it."""
+    """The answer to a question, its project and states; ``notice`` says what limits it."""
 
     question: SymbolQuestion
     facts: SymbolFacts
@@ -40,22 +40,15 @@ class SymbolReport:
     notice: str = ""
 
 
+@dataclass(frozen=True, slots=True)
 class Symbols:
-    """Questions about names in the projects of one database."""
+    """Questions about names in the projects of a database."""
 
-    def __init__(
-        self,
-        database: Database,
-        resolver: Resolver,
-        scopes: Scopes,
-        views: Views,
-        freshness: Freshness,
-    ) -> None:
-        self._database = database
-        self._resolver = resolver
-        self._scopes = scopes
-        self._views = views
-        self._freshness = freshness
+    _database: Database
+    _resolver: Resolver
+    _scopes: Scopes
+    _views: Views
+    _freshness: Freshness
 
     async def ask(
         self,
@@ -70,8 +63,8 @@ class Symbols:
 
         Raises:
             NotFound: nothing has such a name or path; the hint names the nearest.
-            IndexingFailed: what the ref means is still being indexed, or cannot be.
-            InvalidInput: the ref names several states, or none.
+            IndexingFailed: the commit of the ref is still being indexed, or cannot be.
+            InvalidInput: the ref names several states, or no state.
             ProjectNotFound: unknown, or never indexed.
             DatabaseUnavailable: the index cannot be read.
         """
@@ -97,7 +90,7 @@ class Symbols:
                     )
                 notice = _notice(question, chosen, states)
                 try:
-                    facts = await answer(tx, question, [one.snapshot_id for one in states])
+                    facts = await answer(tx, question, [state.snapshot_id for state in states])
                 except NotFound as error:
                     if notice:
                         error.hint = " ".join(filter(None, [notice, error.hint]))
@@ -110,7 +103,7 @@ class Symbols:
     async def _chosen(
         self, project: Project, question: SymbolQuestion, scope: CallScope
     ) -> ChosenViews | None:
-        """The states that are asked about, one for each repository; None for the files on disk."""
+        """The states of the question's ref, by repository; None for the files on disk."""
         ref = question.ref
         if ref is None or ref == WORKTREE:
             await self._freshness.follow(project, scope.snapshot_ids)
@@ -130,8 +123,8 @@ class Symbols:
 def _notice(
     question: SymbolQuestion, chosen: ChosenViews | None, states: Sequence[RepositoryState]
 ) -> str:
-    """That some files are missing, as an index run is going on."""
+    """A sentence on missing files while an index run is going on; else an empty text."""
     is_missing = chosen is not None and len(chosen.snapshot_ids) < len(chosen.names)
-    if is_missing or any(one.files_pending for one in states):
+    if is_missing or any(state.files_pending for state in states):
         return f"{question.ref or 'The project'} is still being indexed: some files are missing."
     return ""

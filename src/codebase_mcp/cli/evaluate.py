@@ -14,12 +14,12 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from codebase_mcp.app.app import App, IndexReport
+from codebase_mcp.cli.asking import with_check_limit
 from codebase_mcp.cli.calling import Shell, open_shell
 from codebase_mcp.cli.files import appearing, opened
 from codebase_mcp.cli.indexing import progress_bar
 from codebase_mcp.cli.numbers import number_of
 from codebase_mcp.cli.output import print_json, say
-from codebase_mcp.cli.searching import with_check_limit
 from codebase_mcp.cli.terminal import Terminal
 from codebase_mcp.database.naming import DEFAULT_ID
 from codebase_mcp.errors import IndexingFailed, InvalidInput

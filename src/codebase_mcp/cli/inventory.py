@@ -1,4 +1,4 @@
-"""Show what is indexed."""
+"""Print the repositories and projects that are indexed."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from rich.text import Text
 from codebase_mcp.app.app import App, ProjectFacts
 from codebase_mcp.background.detached import allow_worker_start
 from codebase_mcp.background.indexing import IndexingState, indexing_state
+from codebase_mcp.cli.asking import CHECK_MS
 from codebase_mcp.cli.calling import identity_here
 from codebase_mcp.cli.hints import in_commands
 from codebase_mcp.cli.model import in_words, secondary_state
 from codebase_mcp.cli.output import print_json
-from codebase_mcp.cli.searching import CHECK_MS, NOTES
 from codebase_mcp.cli.showing import counted, encoding_counts
 from codebase_mcp.cli.terminal import Terminal
 from codebase_mcp.freshness.trees import TreeState
@@ -27,16 +27,26 @@ from codebase_mcp.projects.health import model_notices
 from codebase_mcp.settings.loading import Settings
 from codebase_mcp.tools.rules import check_project_id
 
+# What a person should know about an index that is not ready.
+_NOTES = {
+    "indexing": "An index run is in progress: {} files to go.",
+    "incomplete": "The index is incomplete: {} files to go. Run: codebase-mcp index PATH",
+    "stale": "{} files have changed and are not indexed yet. Run: codebase-mcp index PATH",
+    "unchecked": "It is unknown whether files have changed since they were indexed.",
+    "outdated": "An earlier version of this program made the index. Until it is rebuilt in the "
+    "background, only words and names are searched.",
+}
+
 
 async def status(options: argparse.Namespace, settings: Settings) -> int:
-    """The repositories of one project: sizes, freshness, failures."""
+    """The repositories of a project: sizes, freshness, failures."""
     project_id = check_project_id(options.project)
     identity = identity_here(settings)
     async with await App.open(settings) as app:
         allow_worker_start(app)
         project, _ = await app.resolver.resolve(project_id, identity)
-        found = await app.projects([project])
-        repositories = found[0].repositories if found else ()
+        facts = await app.projects([project])
+        repositories = facts[0].repositories if facts else ()
         states = await app.freshness.check(project, budget_s=CHECK_MS / 1000)
         is_outdated = any(state.state == "outdated" for state in states.values())
         has_started_worker = is_outdated and app.jobs.start_worker is not None
@@ -61,17 +71,17 @@ async def status(options: argparse.Namespace, settings: Settings) -> int:
 
 
 async def projects(options: argparse.Namespace, settings: Settings) -> int:
-    """All projects, or the one that is named, with their repositories."""
-    wanted = check_project_id(options.project)
+    """All projects, or the named project, with their repositories."""
+    project_id = check_project_id(options.project)
     async with await App.open(settings) as app:
-        found = await app.projects()
+        listed = await app.projects()
     if options.project is not None:
-        found = [p for p in found if p.project.project_id == wanted]
+        listed = [facts for facts in listed if facts.project.project_id == project_id]
     if options.json:
-        return print_json([_project_json(p) for p in found])
+        return print_json([_project_json(facts) for facts in listed])
     whole_path = Column("repository", overflow="fold")
     table = Table("project", whole_path, "files", "chunks", "indexed", box=None)
-    for facts in found:
+    for facts in listed:
         label = facts.project.project_id or "(default)"
         for repository in facts.repositories:
             table.add_row(
@@ -106,7 +116,7 @@ def _show(repository: RepositoryFacts, console: Terminal, state: TreeState | Non
         console.print(f"  {encoding_counts(repository.encodings)}", style="dim")
     if repository.commits:
         console.print(f"  {counted(repository.commits, 'commit')} of history", style="dim")
-    if state is not None and (note := NOTES.get(state.state)):
+    if state is not None and (note := _NOTES.get(state.state)):
         console.print(f"  {note.format(state.pending)}", style="yellow")
     if repository.files_failed:
         failed = counted(repository.files_failed, "file")
@@ -117,10 +127,11 @@ def _show(repository: RepositoryFacts, console: Terminal, state: TreeState | Non
 
 
 def _show_indexing(indexing: IndexingState, console: Terminal, *, has_worker: bool) -> None:
-    for one in indexing.repositories:
-        if one.progress.is_indexing:
-            how_far = "queued" if one.progress.queued else f"{one.progress.percent} % indexed"
-            console.print(f"{one.root}: {how_far}")
+    for repository in indexing.repositories:
+        progress = repository.progress
+        if progress.is_indexing:
+            done = "queued" if progress.queued else f"{progress.percent} % indexed"
+            console.print(f"{repository.root}: {done}")
     if not has_worker:
         console.print(f"{NO_WORKER}.", style="yellow")
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import get_args
+from collections.abc import Callable
+from typing import Any, get_args
 
 from codebase_mcp.cli.command import Command
 from codebase_mcp.cli.flags import SettingsParser
@@ -19,21 +20,29 @@ WORK_ITEM_TYPES: tuple[WorkItemType, ...] = get_args(WorkItemType)
 OBSERVATION_TYPES: tuple[ObservationType, ...] = get_args(ObservationType)
 
 
-def _id(parser: SettingsParser) -> None:
-    parser.add_argument("id", help="its id, or the first digits of it")
+# The destinations of options are the parameters of the tool that `records:call` calls.
 
 
-def _limit(parser: SettingsParser, default: str) -> None:
-    parser.add_argument("--limit", default=default, help=f"maximum number ({default})")
+def _limit(parser: SettingsParser, default: str, parameter: str = "limit") -> None:
+    text = f"maximum number ({default})"
+    parser.add_argument("--limit", dest=parameter, metavar="LIMIT", default=default, help=text)
 
 
 def _anchor(parser: SettingsParser) -> None:
     parser.add_argument(
         "--at",
+        dest="anchors",
         action="append",
         metavar="FILE[:SYMBOL]",
         help="a place in the code to link; may be repeated",
     )
+
+
+def _id(parameter: str) -> Callable[[SettingsParser], None]:
+    def add(parser: SettingsParser) -> None:
+        parser.add_argument(parameter, metavar="id", help="its id, or the first digits of it")
+
+    return add
 
 
 def _new_task(parser: SettingsParser) -> None:
@@ -42,6 +51,7 @@ def _new_task(parser: SettingsParser) -> None:
     parser.add_argument("--notes", help="findings and decisions")
     parser.add_argument(
         "--reference",
+        dest="planning_references",
         action="append",
         metavar="PATH",
         help="a planning document; may be repeated",
@@ -56,7 +66,7 @@ def _task_filters(parser: SettingsParser) -> None:
 
 
 def _task_changes(parser: SettingsParser) -> None:
-    _id(parser)
+    _id("task_id")(parser)
     parser.add_argument("--status", choices=TASK_STATUSES, help="the new status")
     parser.add_argument("--title", help="the new title")
     for name in ("description", "notes"):
@@ -66,96 +76,138 @@ def _task_changes(parser: SettingsParser) -> None:
     _anchor(parser)
 
 
-def _set_status(action: str, status: TaskStatus) -> Command:
-    """An action that sets one status."""
-    summary = f"Set a task to {status}"
-    return Command(action, summary, "tasks:update_task", _id, defaults={"status": status})
+def _action(
+    name: str,
+    summary: str,
+    tool: str,
+    add_options: Callable[[SettingsParser], None],
+    **defaults: Any,
+) -> Command:
+    """An action that calls a tool; ``defaults`` are arguments, and what to print for no records."""
+    return Command(name, summary, "records:call", add_options, defaults={"tool": tool, **defaults})
 
 
+_NO_TASKS = {"nothing": "No tasks. Add one: codebase-mcp tasks add TITLE"}
 TASKS = Command(
     "tasks",
     "List, add and change tasks",
-    "tasks:list_tasks",
+    "records:call",
+    defaults={"tool": "list_tasks", **_NO_TASKS},
     actions=(
-        Command("list", "List tasks, newest first", "tasks:list_tasks", _task_filters),
-        Command("add", "Add a task", "tasks:add_task", _new_task),
-        Command("show", "Show a task with its history", "tasks:show_task", _id),
-        Command("update", "Change a task", "tasks:update_task", _task_changes),
-        _set_status("start", "in-progress"),
-        _set_status("done", "complete"),
+        _action("list", "List tasks, newest first", "list_tasks", _task_filters, **_NO_TASKS),
+        _action("add", "Add a task", "create_task", _new_task),
+        _action("show", "Show a task with its history", "get_task", _id("task_id")),
+        _action("update", "Change a task", "update_task", _task_changes),
+        *(
+            _action(name, f"Set a task to {status}", "update_task", _id("task_id"), status=status)
+            for name, status in (("start", "in-progress"), ("done", "complete"))
+        ),
     ),
 )
 
 
 def _newest_observations(parser: SettingsParser) -> None:
-    _limit(parser, "10")
+    _limit(parser, "10", "depth_before")
 
 
 def _observation_query(parser: SettingsParser) -> None:
     parser.add_argument("query", nargs="+", help="a question or words")
-    parser.add_argument("--type", choices=OBSERVATION_TYPES, help="only this type")
-    parser.add_argument("--tag", action="append", help="only with this tag; may be repeated")
+    _type_and_tags(parser, "only this type", "only with this tag")
     _limit(parser, "10")
 
 
 def _new_observation(parser: SettingsParser) -> None:
     parser.add_argument("content", nargs="+", help="the text to remember")
-    parser.add_argument(
-        "--type", choices=OBSERVATION_TYPES, default="Insight", help="its type (Insight)"
-    )
-    parser.add_argument("--tag", action="append", help="a tag; may be repeated")
+    _type_and_tags(parser, "its type (Insight)", "a tag", default_type="Insight")
     _anchor(parser)
 
 
+def _type_and_tags(
+    parser: SettingsParser, type_help: str, tag_help: str, default_type: str | None = None
+) -> None:
+    parser.add_argument(
+        "--type",
+        dest="observation_type",
+        choices=OBSERVATION_TYPES,
+        default=default_type,
+        help=type_help,
+    )
+    parser.add_argument(
+        "--tag", dest="tags", metavar="TAG", action="append", help=f"{tag_help}; may be repeated"
+    )
+
+
+_NEWEST = {
+    "operation": "timeline",
+    "depth_after": 0,
+    "nothing": "No observations. Add one: codebase-mcp memory add TEXT",
+}
 MEMORY = Command(
     "memory",
     "Search and add decisions, results and findings",
-    "memory:list_newest",
+    "records:call",
+    defaults={"tool": "memory", "depth_before": "10", **_NEWEST},
     actions=(
-        Command("list", "List the newest observations", "memory:list_newest", _newest_observations),
-        Command("search", "Search by meaning and by words", "memory:search", _observation_query),
-        Command("add", "Add an observation", "memory:add", _new_observation),
-        Command("show", "Show a whole observation", "memory:show", _id),
+        _action("list", "List the newest observations", "memory", _newest_observations, **_NEWEST),
+        _action(
+            "search",
+            "Search by meaning and by words",
+            "memory",
+            _observation_query,
+            operation="search",
+            nothing="No observation matches the query.",
+        ),
+        _action("add", "Add an observation", "memory", _new_observation, operation="store"),
+        _action("show", "Show a whole observation", "memory", _id("ids"), operation="get"),
     ),
 )
 
 
 def _subtree(parser: SettingsParser) -> None:
-    parser.add_argument("id", nargs="?", help="an item's id, or the first digits of it")
+    parser.add_argument(
+        "work_item_id", metavar="id", nargs="?", help="an item's id, or the first digits of it"
+    )
 
 
 def _item_filters(parser: SettingsParser) -> None:
     parser.add_argument("--status", choices=WORK_ITEM_STATUSES, help="only this status")
-    parser.add_argument("--type", choices=WORK_ITEM_TYPES, help="only this type")
+    parser.add_argument("--type", dest="item_type", choices=WORK_ITEM_TYPES, help="only this type")
     _limit(parser, "50")
 
 
 def _new_item(parser: SettingsParser) -> None:
-    parser.add_argument("type", choices=WORK_ITEM_TYPES, help="its level in the tree")
+    parser.add_argument("item_type", choices=WORK_ITEM_TYPES, help="its level in the tree")
     parser.add_argument("title", nargs="+", help="a short title")
-    parser.add_argument("--parent", metavar="ID", help="the parent's id, or the first digits of it")
+    parser.add_argument(
+        "--parent",
+        dest="parent_id",
+        metavar="ID",
+        help="the parent's id, or the first digits of it",
+    )
     parser.add_argument("--description", help="what to do, and how to check the result")
     parser.add_argument("--status", choices=WORK_ITEM_STATUSES, help="its status (planned)")
     _anchor(parser)
 
 
 def _item_changes(parser: SettingsParser) -> None:
-    _id(parser)
+    _id("work_item_id")(parser)
     parser.add_argument("--status", choices=WORK_ITEM_STATUSES, help="the new status")
     parser.add_argument("--title", help="the new title")
     parser.add_argument("--description", help="the new description")
     _anchor(parser)
 
 
+_NO_ITEMS = {"nothing": "No work items. Add one: codebase-mcp work-items add project TITLE"}
 WORK_ITEMS = Command(
     "work-items",
     "Show the tree of work items, add to it and change it",
-    "work_items:show_tree",
+    "records:show_tree",
+    defaults=_NO_ITEMS,
     actions=(
-        Command("tree", "Show the tree, or a part of it", "work_items:show_tree", _subtree),
-        Command("list", "List items, newest first", "work_items:list_items", _item_filters),
-        Command("add", "Add an item", "work_items:add_item", _new_item),
-        Command("update", "Change an item", "work_items:update_item", _item_changes),
+        Command("tree", "Show the tree, or a part of it", "records:show_tree", _subtree),
+        _action("list", "List items, newest first", "query_work_items", _item_filters, **_NO_ITEMS),
+        _action("add", "Add an item", "create_work_item", _new_item),
+        _action("update", "Change an item", "update_work_item", _item_changes),
     ),
 )
 

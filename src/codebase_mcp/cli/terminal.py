@@ -1,13 +1,39 @@
-"""How are tables, colours and code shown to a person?"""
+"""The console that shows tables, replies and code to a person."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
+from pathlib import Path
 
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
+from rich.style import Style
+from rich.syntax import Syntax
+from rich.text import Text
 
 from codebase_mcp.printable import printable
+
+# The heading of a search result, and a line of its code.
+_HEADING = re.compile(r"\d+\. (?P<path>.+):\d+-\d+  \d\.\d\d(?P<symbol>  .*)?")
+_CODE = re.compile(r"(?P<number> *\d+(?:  |$))(?P<code>.*)")
+# The styles of parts of a reply's text; where they overlap, the later style is added.
+_STYLES = tuple(
+    (re.compile(pattern), style)
+    for pattern, style in (
+        (r"^(?:   (?! )| *…|\[|also: |less likely: |definitions not compared).*", "dim"),
+        (r"^M .*", "bold"),
+        (r"^[AR] .*|^    \+ .*", "green"),
+        (r"^D .*|^    - .*", "red"),
+        (r"^    ~ .*|^Read \d.*|^(?:Read|In|Changed between) .*\.$", "yellow"),
+        (r"^    > .*", "cyan"),
+        (r"^impact .*|^\S+\.\.\.\S+: .*", "bold"),
+        (r"^\d+\. (?=[0-9a-f]{10} )", "dim"),
+        (r"\b[0-9a-f]{10}(?= \d{4}-\d\d-)", "yellow"),
+        (r"(?<=  )[01]\.\d\d(?=  |$| )", "green"),
+        (r"(?<![\w/.-])[\w.@/+-]+[/.][\w.@/+-]*:\d+(?:[-,]\d+)*", "cyan"),
+    )
+)
 
 
 class Terminal(Console):
@@ -21,6 +47,46 @@ class Terminal(Console):
     def render(
         self, renderable: RenderableType, options: ConsoleOptions | None = None
     ) -> Iterable[Segment]:
-        """The pieces of what is shown."""
+        """The segments of a renderable, their text without control sequences."""
         for piece in super().render(renderable, options):
             yield piece if piece.control else piece._replace(text=printable(piece.text))
+
+    def print_reply(self, text: str) -> None:
+        """Print the text of a reply in colour: paths of results link to files, code is cut to the
+        width of the terminal."""
+        painter: Syntax | None = None
+        for line in text.split("\n"):
+            if heading := _HEADING.fullmatch(line):
+                path = heading["path"]
+                lexer = Syntax.guess_lexer(path)
+                painter = Syntax("", lexer, theme="ansi_dark", background_color="default")
+                shown = _heading(line, heading)
+            elif painter and (code := _CODE.fullmatch(line)):
+                highlighted = painter.highlight(code["code"])
+                highlighted.rstrip()
+                shown = Text.assemble((code["number"], "dim"), highlighted)
+            else:
+                self.print(_styled(line))
+                continue
+            self.print(shown, no_wrap=True, overflow="ellipsis")
+
+
+def _heading(line: str, heading: re.Match[str]) -> Text:
+    shown = Text(line)
+    file = Path(heading["path"]).absolute()
+    link = file.as_uri() if file.is_file() else None
+    shown.stylize("dim", 0, heading.start("path"))
+    shown.stylize(Style(color="cyan", bold=True, link=link), *heading.span("path"))
+    shown.stylize("cyan", heading.end("path"), line.index("  "))
+    shown.stylize("green", line.index("  "))
+    if heading["symbol"]:
+        shown.stylize("magenta", heading.start("symbol"))
+    return shown
+
+
+def _styled(line: str) -> Text:
+    shown = Text(line)
+    for pattern, style in _STYLES:
+        for match in pattern.finditer(line):
+            shown.stylize(style, *match.span())
+    return shown

@@ -1,8 +1,7 @@
-"""What does a client get that shows HTML beside a reply? An MCP App (SEP-1865).
+"""MCP Apps (SEP-1865): replies as HTML, for clients that declare the capability.
 
-Such a client says so with its capabilities. It finds a document at a tool, shows it in a frame
-without a network, and hands it each result. The HTML of a result comes as metadata, which a model
-does not read. For other clients nothing is different.
+Such a client finds a document at a tool, shows it in a frame without a network, and passes each
+result to it. The HTML of a result is metadata, which a model does not read.
 """
 
 from __future__ import annotations
@@ -40,13 +39,13 @@ MIME_TYPE = "text/html;profile=mcp-app"
 # The key of a result's HTML in its metadata; static/app.js reads it.
 HTML_KEY = "codebase-mcp/html"
 
-# Hosts forbid all requests to others unless a document asks for one. Ours asks to copy.
+# Hosts forbid every permission unless a document asks for it. Ours asks for the clipboard.
 _DOCUMENT_META = {"ui": {"permissions": {"clipboardWrite": {}}, "prefersBorder": True}}
 
 
 @dataclass(frozen=True, slots=True)
 class _App:
-    """A tool whose replies are shown; ``html_of`` is "" for a reply that cannot be."""
+    """A tool whose replies have HTML; ``html_of`` is "" for a reply without."""
 
     tool: str
     title: str
@@ -58,7 +57,7 @@ class _App:
 
 
 class Apps(Middleware):
-    """Shows the documents of apps, and which tool has one, to clients that show them."""
+    """Lists the documents of apps, and the tools that they belong to."""
 
     async def on_list_tools(
         self,
@@ -154,8 +153,8 @@ def _search_html(reply: Reply) -> str:
 
     if not isinstance(reply, SearchReply) or reply.report is None:
         return ""
-    found = shown_of(reply.report) | {"same": {}, "more": False, "cut": False}
-    return _fragment("app-results.html", found=found, chosen="")
+    values = shown_of(reply.report) | {"same": {}, "more": False, "cut": False}
+    return _fragment("app-results.html", found=values, chosen="")
 
 
 def _tasks_html(reply: Reply) -> str:

@@ -1,4 +1,4 @@
-"""The page of changes: what differs between two branches, and whom a change touches."""
+"""The page of changes: the differences of two branches, and the files that a change touches."""
 
 from __future__ import annotations
 
@@ -11,15 +11,13 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from codebase_mcp.errors import CodebaseError
-from codebase_mcp.pages.projects import projects_of
-from codebase_mcp.pages.site import Site, require
+from codebase_mcp.pages.site import Site, projects_of, require
 from codebase_mcp.source.git_refs import list_refs
-from codebase_mcp.tools.callers import identity_in
 from codebase_mcp.tools.rules import check_repository_id
 
 _FILES = 100
 _REFS = 200
-# How many changed files the picture shows, and how many that they touch.
+# The most changed files in the picture, and the most files that they touch.
 _CHANGED, _TOUCHED = 8, 14
 _ROW = 22
 
@@ -35,7 +33,7 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """A changed file and one that it touches, by their heights; heavier where it is more likely."""
+    """A changed file and a file that it touches, by their heights; heavier where it is likelier."""
 
     start: int
     end: int
@@ -44,7 +42,7 @@ class Edge:
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """Changed files on the left, those that they touch on the right."""
+    """Changed files on the left, the files that they touch on the right."""
 
     changed: list[Node]
     touched: list[Node]
@@ -54,17 +52,12 @@ class Picture:
 
 
 async def changes(site: Site, request: Request) -> Response:
-    """What a branch, a commit, or the work that is not committed changes."""
+    """The changes of a branch, of a commit, or of the work that is not committed."""
     require(request, "read")
     projects = await projects_of(site, request)
     params = {name: request.query_params.get(name, "").strip()
               for name in ("a", "b", "commit", "repository")}  # fmt: skip
-    repository = params["repository"] or next((one["id"] for one in projects.repositories), "")
-    frame: dict[str, Any] = {
-        "projects": projects,
-        "repository": repository,
-        "refs": await _refs(site, request, projects.chosen, repository),
-    }
+    repository = params["repository"] or next((r["id"] for r in projects.repositories), "")
     change: dict[str, Any] = {}
     if params["a"] and params["b"]:
         change = {"branch_a": params["a"], "branch_b": params["b"]}
@@ -72,11 +65,11 @@ async def changes(site: Site, request: Request) -> Response:
         change = {"commit": params["commit"]}
     elif request.query_params.get("uncommitted"):
         change = {"uncommitted": True}
-    if not change:
-        return site.page(request, "changes.html", **frame, impact=None, comparison=None)
+    refs = await _refs(site, request, projects.chosen, repository)
     about = {"collection": projects.chosen, "repository_id": repository or None, "limit": _FILES}
-    impact = await site.call(request, "vcs", operation="analyze_impact", **change, **about)
-    comparison = None
+    impact = comparison = None
+    if change:
+        impact = await site.call(request, "vcs", operation="analyze_impact", **change, **about)
     if "branch_a" in change:
         comparison = await site.call(
             request, "vcs", operation="compare_branches", **change, **about
@@ -84,53 +77,57 @@ async def changes(site: Site, request: Request) -> Response:
     return site.page(
         request,
         "changes.html",
-        **frame,
+        projects=projects,
+        repository=repository,
+        refs=refs,
         impact=impact,
         comparison=comparison,
-        picture=_picture(impact),
+        picture=_picture(impact or {}),
     )
 
 
 async def _refs(site: Site, request: Request, project: str, repository: str) -> list[str]:
-    """Names of branches and tags to choose from, the newest first."""
+    """The names of branches and tags to choose from, the newest first."""
     if not repository:
         return []
-    app = await site.holder.get()
-    asked = app.changes.repository(
-        project, UUID(check_repository_id(repository, "repository")), identity_in(request)
-    )
+    named = UUID(check_repository_id(repository, "repository"))
     try:
-        found = await site.run(request, "vcs", asked)
+        found = await site.run(
+            request, "vcs", lambda app, user: app.changes.repository(project, named, user)
+        )
         refs = await asyncio.to_thread(list_refs, found.git)
-    except CodebaseError:  # not under git: comparing says so
+    except CodebaseError:  # outside git; the comparison reports it
         return []
     ordered = sorted(refs, key=lambda ref: -ref.committed_at)
     return [*dict.fromkeys(ref.name for ref in ordered[:_REFS])]
 
 
 def _picture(impact: dict[str, Any]) -> Picture | None:
-    """The files of a change and those that it touches; None if it touches none."""
-    touches: dict[tuple[str, str], tuple[str, float]] = {}
-    changed = [one["path"] for one in impact.get("differences", [])]
-    for one in impact.get("changes_together", []):
-        touches[one["changed_file"], one["path"]] = "together", one["confidence"]
-    defines = {
-        symbol["name"]: one["path"]
-        for one in impact.get("differences", [])
-        for sort in ("symbols_changed", "symbols_removed")
-        for symbol in one.get(sort, [])
+    """The files of a change and the files that it touches; None if it touches no file."""
+    differences = impact.get("differences", [])
+    changed = {difference["path"] for difference in differences}
+    # Why a changed file touches another file, and with which confidence.
+    touches: dict[tuple[str, str], tuple[str, float]] = {
+        (companion["changed_file"], companion["path"]): ("together", companion["confidence"])
+        for companion in impact.get("changes_together", [])
     }
-    for one in impact.get("used_by", []):
-        source = defines.get(one["symbol"])
-        if source is not None and one["path"] not in changed:
-            touches[source, one["path"]] = "uses", one["confidence"]
+    defines = {
+        symbol["name"]: difference["path"]
+        for difference in differences
+        for sort in ("symbols_changed", "symbols_removed")
+        for symbol in difference.get(sort, [])
+    }
+    for user in impact.get("used_by", []):
+        source = defines.get(user["symbol"])
+        if source is not None and user["path"] not in changed:
+            touches[source, user["path"]] = "uses", user["confidence"]
     shown = list(dict.fromkeys(source for source, _ in touches))[:_CHANGED]
     beside = list(dict.fromkeys(to for source, to in touches if source in shown))[:_TOUCHED]
     if not beside:
         return None
     shown = [path for path in shown if any((path, to) in touches for to in beside)]
-    left = {path: _ROW * place + _ROW for place, path in enumerate(shown)}
-    right = {path: _ROW * place + _ROW for place, path in enumerate(beside)}
+    left = {path: _ROW * row for row, path in enumerate(shown, 1)}
+    right = {path: _ROW * row for row, path in enumerate(beside, 1)}
     kinds = {to: kind for (_, to), (kind, _) in touches.items()}
     files = {path for pair in touches for path in pair}
     return Picture(

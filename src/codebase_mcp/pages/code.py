@@ -32,7 +32,7 @@ _ALIASES = {
     "gitignore": "text", "escript": "erlang", "wat": "wast",
 }  # fmt: skip
 
-# The classes of tokens, the most special first.
+# The classes of tokens, the most specific first.
 _CLASSES = (
     (Token.Comment, "c"),
     (Token.Literal.String.Doc, "c"),
@@ -75,9 +75,9 @@ def coloured(lines: Sequence[str], language: str, path: str) -> list[Markup]:
     text = "\n".join(shown)
     if len(text) > MAX_COLOURED_CHARS:
         return [escape(line) for line in shown]
-    found = list(_split(_lexer(language, path.rpartition("/")[2]), text))
-    # A lexer may add a line end, or lose one: then the plain lines are right.
-    return found[: len(shown)] if len(found) >= len(shown) else [escape(line) for line in shown]
+    html = list(_split(_lexer(language, path.rpartition("/")[2]), text))
+    # Where a lexer has lost a line end, the plain lines are shown.
+    return html[: len(shown)] if len(html) >= len(shown) else [escape(line) for line in shown]
 
 
 def _split(lexer: Lexer, text: str) -> Iterator[Markup]:
@@ -85,8 +85,8 @@ def _split(lexer: Lexer, text: str) -> Iterator[Markup]:
     pieces: list[Markup] = []
     for _, kind, value in lexer.get_tokens_unprocessed(text):
         name = _class_of(kind)
-        for place, part in enumerate(value.split("\n")):
-            if place:
+        for index, part in enumerate(value.split("\n")):
+            if index:
                 yield Markup("").join(pieces)
                 pieces = []
             if part:
@@ -101,11 +101,9 @@ def _class_of(kind: object) -> str:
 
 @lru_cache(256)
 def _lexer(language: str, name: str) -> Lexer:
-    """The lexer of a language or, without one, of a file name; plain text if neither has one."""
-    options = {"stripnl": False, "ensurenl": False}
-    found = find_lexer_class_by_name
+    """The lexer of a language, else of a file name, else of plain text."""
     try:
-        return found(_ALIASES.get(language, language))(**options)
+        lexer = find_lexer_class_by_name(_ALIASES.get(language, language))
     except ClassNotFound:
-        by_name = find_lexer_class_for_filename(name)
-    return (by_name or TextLexer)(**options)
+        lexer = find_lexer_class_for_filename(name) or TextLexer
+    return lexer(stripnl=False, ensurenl=False)

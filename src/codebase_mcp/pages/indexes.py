@@ -1,4 +1,4 @@
-"""The index page: what is indexed, how fresh it is, what runs, and what was left out."""
+"""The index page: repositories, their freshness, index runs, and files left out."""
 
 from __future__ import annotations
 
@@ -17,8 +17,7 @@ from codebase_mcp.database.naming import DEFAULT_ID
 from codebase_mcp.errors import CodebaseError, ProjectNotFound
 from codebase_mcp.index.inventory import load_details, load_inventory
 from codebase_mcp.index.refs import load_refs
-from codebase_mcp.pages.projects import projects_of
-from codebase_mcp.pages.site import DONE, Site, form_of, redirect, require
+from codebase_mcp.pages.site import DONE, Site, form_of, projects_of, redirect, require
 from codebase_mcp.tools.callers import identity_in
 from codebase_mcp.tools.rules import check_repository_id
 
@@ -31,10 +30,10 @@ if TYPE_CHECKING:
 
 # The page does not wait longer for the comparison with the files.
 _CHECK_S = 0.5
-# How often a page that watches a run is told, and how often one that waits for a run.
+# How often a page gets the progress of a run, and how often it is checked for a new run.
 _RUNNING_S, _IDLE_S = 0.4, 2.0
 _LANGUAGES = 7
-# How many files that failed, or hold secrets, are listed.
+# The most files that are listed as failed, or as holding secrets.
 _FILES = 100
 
 REASONS = {
@@ -84,7 +83,7 @@ async def index(site: Site, request: Request) -> Response:
     app = await site.holder.get()
     try:
         shown = await site.run(
-            request, "project", _shown(app, projects.chosen, identity_in(request))
+            request, "project", lambda app, user: _shown(app, projects.chosen, user)
         )
         progress = await _progress(app, projects.chosen, identity_in(request))
     except ProjectNotFound:
@@ -103,7 +102,7 @@ async def index(site: Site, request: Request) -> Response:
 
 
 async def events(site: Site, request: Request) -> Response:
-    """How far runs are, as server-sent events: the part of the page that shows it, as HTML."""
+    """The progress of index runs as server-sent events, each the HTML of a part of the page."""
     require(request, "read")
     projects = await projects_of(site, request)
     app = await site.holder.get()
@@ -116,8 +115,8 @@ async def events(site: Site, request: Request) -> Response:
         while not await _is_gone(request, wait_s):
             try:
                 # In a task of its own: a stream is cancelled again and again until it stops.
-                asked = _progress(app, projects.chosen, identity)
-                progress = await site.holder.calls.run(asked)
+                call = _progress(app, projects.chosen, identity)
+                progress = await site.holder.calls.run(call)
             except CodebaseError:
                 return  # the browser asks again
             html = site.fragment(request, "progress.html", projects=projects, **progress)
@@ -127,7 +126,7 @@ async def events(site: Site, request: Request) -> Response:
             if was_running and not running:
                 yield "event: done\ndata: 1\n\n"
             last, was_running = html, running
-            yield ": alive\n\n"  # a client that is gone is noticed
+            yield ": alive\n\n"  # fails if the client has disconnected
             wait_s = _RUNNING_S if running else _IDLE_S
 
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
@@ -161,10 +160,11 @@ async def cancel(site: Site, request: Request) -> Response:
     require(request, "index")
     form = await form_of(request)
     repository = UUID(check_repository_id(form.get("repository", ""), "repository"))
-    app = await site.holder.get()
-    asked = _cancel(app, form.get("project") or None, repository, identity_in(request))
-    await site.run(request, "index_codebase", asked)
-    return redirect(request, "/index", project=form.get("project"), done="cancelled")
+    project = form.get("project") or None
+    await site.run(
+        request, "index_codebase", lambda app, user: _cancel(app, project, repository, user)
+    )
+    return redirect(request, "/index", project=project, done="cancelled")
 
 
 async def remove(site: Site, request: Request) -> Response:
@@ -184,20 +184,25 @@ async def _cancel(app: App, project_id: str | None, repository: UUID, identity: 
 
 
 async def _shown(app: App, project_id: str, identity: Identity) -> list[Shown]:
-    async with app.enter(project_id, identity, readonly=True) as here:
-        inventory = await load_inventory(here.tx)
-        details = await load_details(here.tx)
-        refs = {one.id: await load_refs(here.tx, one.id) for one in inventory}
-    states = await app.freshness.check(here.project, budget_s=_CHECK_S)
+    async with app.enter(project_id, identity, readonly=True) as opened:
+        inventory = await load_inventory(opened.tx)
+        details = await load_details(opened.tx)
+        refs = {facts.id: await load_refs(opened.tx, facts.id) for facts in inventory}
+    states = await app.freshness.check(opened.project, budget_s=_CHECK_S)
     return [
-        Shown(one, found, states.get(one.id), refs[one.id], _slices(found.sizes))
-        for one in inventory
-        for found in [details[one.id]]
+        Shown(
+            facts,
+            details[facts.id],
+            states.get(facts.id),
+            refs[facts.id],
+            _slices(details[facts.id].sizes),
+        )
+        for facts in inventory
     ]
 
 
 async def _progress(app: App, project_id: str, identity: Identity) -> dict[str, Any]:
-    """What the template of the progress shows: runs, and which of them can be cancelled."""
+    """The values of the progress template: index runs, and the repositories with pending jobs."""
     state = await indexing_state(app, project_id, identity=identity)
     jobs = await app.jobs.jobs(state.project.schema_name)
     return {"state": state, "jobs": {job.repository_id for job in jobs if job.is_pending}}
@@ -206,10 +211,9 @@ async def _progress(app: App, project_id: str, identity: Identity) -> dict[str, 
 def _slices(sizes: Mapping[str, int]) -> list[Slice]:
     """The largest languages and the rest, as parts of a bar."""
     total = sum(sizes.values()) or 1
-    ordered = list(sizes.items())
-    parts = ordered[:_LANGUAGES]
-    if rest := sum(size for _, size in ordered[_LANGUAGES:]):
-        parts.append(("others", rest))
+    parts = list(sizes.items())
+    rest = sum(size for _, size in parts[_LANGUAGES:])
+    parts[_LANGUAGES:] = [("others", rest)] if rest else []
     slices, start = [], 0.0
     for colour, (language, size) in enumerate(parts):
         width = 100 * size / total

@@ -1,4 +1,4 @@
-"""The file page: a whole file as it is indexed, what it defines, and what is known about it."""
+"""The pages of a file and of a symbol: indexed text, definitions, uses, and records about them."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import re
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
@@ -15,11 +16,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from codebase_mcp.app.history import changes_of
-from codebase_mcp.errors import NotFound
+from codebase_mcp.errors import InvalidInput, NotFound
 from codebase_mcp.model import WORKTREE, Symbol
 from codebase_mcp.pages.code import Line, coloured
-from codebase_mcp.pages.projects import projects_of
-from codebase_mcp.pages.site import Site, require
+from codebase_mcp.pages.site import Site, projects_of, require
 from codebase_mcp.records.notes import Note, notes_in_file
 from codebase_mcp.source.blame import Lines
 from codebase_mcp.symbols.answer import SymbolQuestion
@@ -29,20 +29,23 @@ from codebase_mcp.tools.callers import identity_in
 from codebase_mcp.tools.rules import check_repository_id
 
 if TYPE_CHECKING:
-    from codebase_mcp.app.symbols import SymbolReport
     from codebase_mcp.search.history import LastChange
     from codebase_mcp.symbols.outline import TreeOutline
 
 _RANGE = re.compile(r"([0-9]{1,7})(?:-([0-9]{1,7}))?")
 # A longer file is shown in parts.
 LINES_SHOWN = 3_000
-# git is asked about this many definitions.
+# The most definitions whose last change git looks up.
 _MOST_BLAMED = 60
+OPERATIONS = ("references", "callers", "callees", "implementations")
+_DEPTH = 2
+# Below this confidence a use may mean something else of the same name.
+_POSSIBLE = 0.5
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A file or directory below the one that is shown; ``files`` are inside a directory."""
+    """A file or directory of the shown directory; ``files`` counts the files inside."""
 
     name: str
     path: str
@@ -51,7 +54,7 @@ class Entry:
 
 
 async def file(site: Site, request: Request) -> Response:
-    """A file, or a directory with what is in it.
+    """A file, or a directory with its entries.
 
     Raises:
         NotFound: neither is indexed.
@@ -61,12 +64,11 @@ async def file(site: Site, request: Request) -> Response:
     repository = _repository(request, projects.repositories)
     path = clean_path(request.query_params.get("path", ""))
     ref = request.query_params.get("ref", "").strip() or None
-    app = await site.holder.get()
     question = SymbolQuestion("outline", path=path, ref=ref, limit=1)
-    report: SymbolReport = await site.run(
+    report = await site.run(
         request,
         "symbol",
-        app.symbols.ask(question, projects.chosen, identity_in(request), repository=repository),
+        lambda app, user: app.symbols.ask(question, projects.chosen, user, repository=repository),
     )
     frame: dict[str, Any] = {
         "projects": projects,
@@ -76,16 +78,17 @@ async def file(site: Site, request: Request) -> Response:
         "repository": str(repository),
         "name": report.states[0].name,
     }
-    assert report.facts.outline is not None
-    found = _exact(report.facts.outline, path)
-    if found is None:
-        entries = _below(report.facts.outline, path)
-        is_cut = report.facts.outline.is_cut
-        return site.page(request, "directory.html", **frame, entries=entries, is_cut=is_cut)
-    shown, symbols = found
+    outline = report.facts.outline
+    assert outline is not None
+    exact = _exact(outline, path)
+    if exact is None:
+        entries = _below(outline, path)
+        return site.page(request, "directory.html", **frame, entries=entries, is_cut=outline.is_cut)
+    shown, symbols = exact
     lines = (report.facts.texts or {}).get(shown.blob_id, [])
-    async with app.enter(projects.chosen, identity_in(request), readonly=True) as here:
-        notes = await notes_in_file(here.tx, repository, path)
+    app = await site.holder.get()
+    async with app.enter(projects.chosen, identity_in(request), readonly=True) as project:
+        notes = await notes_in_file(project.tx, repository, path)
     changes: dict[int, LastChange] = {}
     if request.query_params.get("changes"):
         root = Path(report.states[0].root)
@@ -105,13 +108,13 @@ async def file(site: Site, request: Request) -> Response:
     )
 
 
-def _repository(request: Request, known: Sequence[dict[str, Any]]) -> UUID:
-    """The repository that the address names, or the only one."""
+def _repository(request: Request, repositories: Sequence[dict[str, Any]]) -> UUID:
+    """The repository that the address names, or the only repository of the project."""
     named = request.query_params.get("repository", "").strip()
     if named:
         return UUID(check_repository_id(named, "repository"))
-    if len(known) == 1:
-        return UUID(known[0]["id"])
+    if len(repositories) == 1:
+        return UUID(repositories[0]["id"])
     raise NotFound("Which repository? The address names none", hint="Open a file from the search.")
 
 
@@ -121,11 +124,11 @@ def _exact(outline: TreeOutline, path: str) -> tuple[File, tuple[Symbol, ...]] |
     Raises:
         NotFound: only files whose paths end so are indexed.
     """
-    for one in outline.files:
-        if one.file.path == path:
-            return one.file, one.definitions
+    for outlined in outline.files:
+        if outlined.file.path == path:
+            return outlined.file, outlined.definitions
     files = _files(outline)
-    if path and not any(one.path.startswith(f"{path}/") for one in files):
+    if path and not any(file.path.startswith(f"{path}/") for file in files):
         near = files[0].path if files else ""
         hint = f"Did you mean {near}?" if near else "It may not be indexed: see the index page."
         raise NotFound(f"No file or directory {path[:200]!r} is indexed", hint=hint)
@@ -134,21 +137,21 @@ def _exact(outline: TreeOutline, path: str) -> tuple[File, tuple[Symbol, ...]] |
 
 def _files(outline: TreeOutline) -> list[File]:
     """All files of an outline, by path."""
-    files = [*(one.file for one in outline.files), *outline.others]
+    files = [*(outlined.file for outlined in outline.files), *outline.others]
     return sorted(files, key=lambda file: file.path)
 
 
 def _below(outline: TreeOutline, path: str) -> list[Entry]:
-    """What is in a directory, directories first."""
+    """The entries of a directory, directories first."""
     start = len(path) + 1 if path else 0
     files: list[Entry] = []
     inside: dict[str, int] = defaultdict(int)
-    for one in _files(outline):
-        name, _, rest = one.path[start:].partition("/")
+    for file in _files(outline):
+        name, _, rest = file.path[start:].partition("/")
         if rest:
             inside[name] += 1
         else:
-            files.append(Entry(name, one.path, 1, one.language))
+            files.append(Entry(name, file.path, 1, file.language))
     folders = [Entry(name, f"{path}/{name}".lstrip("/"), n) for name, n in sorted(inside.items())]
     return [*folders, *files]
 
@@ -156,7 +159,7 @@ def _below(outline: TreeOutline, path: str) -> list[Entry]:
 def _crumbs(path: str) -> list[tuple[str, str]]:
     """The directories around a path, each with its name and path, and the path itself."""
     parts = path.split("/") if path else []
-    return [(name, "/".join(parts[: place + 1])) for place, name in enumerate(parts)]
+    return [(name, "/".join(parts[:depth])) for depth, name in enumerate(parts, 1)]
 
 
 def _shown(
@@ -182,22 +185,60 @@ def _shown(
 
 
 def _range(text: str) -> tuple[int, int]:
-    found = _RANGE.fullmatch(text.strip())
-    if found is None:
+    match = _RANGE.fullmatch(text.strip())
+    if match is None:
         return 0, -1
-    first = int(found[1])
-    return first, int(found[2] or first)
+    first = int(match[1])
+    return first, int(match[2] or first)
 
 
 def _changes(
     root: Path, path: str, view: str, symbols: Sequence[Symbol], lines: Sequence[str]
 ) -> dict[int, LastChange]:
     """The last change of each definition, by its first line."""
-    top = [one for one in symbols if one.depth <= 1][:_MOST_BLAMED]
-    places = [
-        Lines(path, one.start_line,
-              tuple(line.rstrip("\r\n") for line in lines[one.start_line - 1 : one.end_line]))
-        for one in top
+    top = [symbol for symbol in symbols if symbol.depth <= 1][:_MOST_BLAMED]
+    definitions = [
+        Lines(path, symbol.start_line,
+              tuple(line.rstrip("\r\n") for line in lines[symbol.start_line - 1 : symbol.end_line]))
+        for symbol in top
     ]  # fmt: skip
-    found = changes_of(root, places, "HEAD" if view == WORKTREE else view)
-    return {one.start_line: change for one, change in zip(top, found, strict=True) if change}
+    changes = changes_of(root, definitions, "HEAD" if view == WORKTREE else view)
+    return {
+        symbol.start_line: change for symbol, change in zip(top, changes, strict=True) if change
+    }
+
+
+async def symbol(site: Site, request: Request) -> Response:
+    """A name with its definitions, and its uses, callers, callees or implementations."""
+    params = request.query_params
+    projects = await projects_of(site, request)
+    operation = params.get("operation") or OPERATIONS[0]
+    if operation not in OPERATIONS:
+        rule = ", ".join(OPERATIONS)
+        raise InvalidInput.of("operation", operation, "No such question", rule=rule)
+    about: dict[str, Any] = {
+        name: params.get(name, "").strip() or None for name in ("name", "place", "ref")
+    }
+    about |= {"project_id": projects.chosen, "repository_id": params.get("repository") or None}
+    meant = await site.call(request, "symbol", operation="definition", **about)
+    deep = {} if operation == "references" else {"depth": _DEPTH}
+    answer = await site.call(request, "symbol", operation=operation, limit=200, **about, **deep)
+    return site.page(
+        request,
+        "symbol.html",
+        projects=projects,
+        subject=about["name"] or about["place"],
+        definitions=meant.get("definitions", []),
+        operation=operation,
+        operations=OPERATIONS,
+        answer=answer,
+        uses=_by_file(answer, resolved=True),
+        possible=_by_file(answer, resolved=False),
+    )
+
+
+def _by_file(answer: dict[str, Any], *, resolved: bool) -> list[tuple[str, list[dict[str, Any]]]]:
+    """The uses that are resolved, or those that are only possible, with their files."""
+    uses = [use for use in answer.get("references", [])
+            if (use["confidence"] >= _POSSIBLE) == resolved]  # fmt: skip
+    return [(path, list(group)) for path, group in groupby(uses, lambda use: use["file_path"])]

@@ -6,32 +6,34 @@ Lists are shown page by page, the newest first; ``after`` in an address is the c
 from __future__ import annotations
 
 import json
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeVar, cast, get_args
+from typing import TYPE_CHECKING, Any, cast, get_args
 from uuid import UUID
 
 from starlette.requests import Request
 from starlette.responses import Response
 
 from codebase_mcp.errors import InvalidInput
-from codebase_mcp.pages.projects import Projects, projects_of
-from codebase_mcp.pages.site import Site, require
-from codebase_mcp.records.entity_types import EntityType, find_type
+from codebase_mcp.pages.site import Content, Projects, Site, projects_of, require
+from codebase_mcp.records.entity_types import find_type
 from codebase_mcp.records.memory import Observation, page_of_observations
 from codebase_mcp.records.page import Page, Paging
 from codebase_mcp.records.sessions import ListedSession, newest_sessions
 from codebase_mcp.records.vocabulary import ObservationType, TaskStatus
 from codebase_mcp.records.work_items import (
-    Hierarchy,
     Tree,
     get_hierarchy,
     in_order,
     page_of_trees,
 )
-from codebase_mcp.tools.callers import identity_in
 from codebase_mcp.tools.rules import check_record_id
+
+if TYPE_CHECKING:
+    from codebase_mcp.app.app import App
+    from codebase_mcp.database.transaction import Transaction
+    from codebase_mcp.projects.identity import Identity
 
 TABS = (
     ("/tasks", "Tasks"),
@@ -40,21 +42,18 @@ TABS = (
     ("/entities", "Entities"),
 )
 _PER_PAGE = 50
-# Of each status on the board.
+# Tasks of each status on the board.
 _PER_COLUMN = 20
 _SESSIONS = 20
 _TREES, _PER_TREE = 20, 100
-# Fields of an entity as columns; the row's name leads to all of them.
+# The most fields of an entity that are columns; the name of a row leads to all fields.
 _COLUMNS = 5
-
-Content = TypeVar("Content")
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A part of a list: how many there are in all, the cursor of the next part, if there is one,
-    and the parameters that its address has in common with this one.
-    """
+    """A part of a list: the length of the list, the cursor of the next part, and the parameters
+    that the addresses of all parts have in common."""
 
     total: int
     older: str | None
@@ -62,12 +61,12 @@ class Part:
 
 
 async def tasks(site: Site, request: Request) -> Response:
-    """The tasks of a project, by status; or those of one status, page by page."""
+    """The tasks of a project by status, or the tasks of a single status page by page."""
     projects = await projects_of(site, request)
-    chosen = _one_of(request, "status", get_args(TaskStatus))
+    chosen = _choice(request, "status", get_args(TaskStatus))
     columns = []
     for status in [chosen] if chosen else get_args(TaskStatus):
-        found = await site.call(
+        reply = await site.call(
             request,
             "list_tasks",
             project_id=projects.chosen,
@@ -76,36 +75,45 @@ async def tasks(site: Site, request: Request) -> Response:
             cursor=_after(request) if chosen else None,
         )
         same = {"project": projects.chosen, "status": status}
-        part = Part(found["total_count"], found["next_cursor"], same)
-        columns.append((status, found["tasks"], part))
+        part = Part(reply["total_count"], reply["next_cursor"], same)
+        columns.append((status, reply["tasks"], part))
     return site.page(
         request, "tasks.html", projects=projects, tabs=TABS, columns=columns, chosen=chosen
     )
 
 
 async def memory(site: Site, request: Request) -> Response:
-    """What was remembered: the newest, or what answers a question."""
+    """Observations: the newest, or the answers to a question."""
     projects = await projects_of(site, request)
     params = request.query_params
     question, session = params.get("q", "").strip(), params.get("session", "").strip() or None
-    kind = cast(ObservationType | None, _one_of(request, "type", get_args(ObservationType)))
+    kind = cast(ObservationType | None, _choice(request, "type", get_args(ObservationType)))
     sessions: list[ListedSession] = []
-    found: Iterable[Any]
+    observations: Iterable[Any]
     if question:
-        asked = {"operation": "search", "query": question, "limit": _PER_PAGE, "detail": "full"}
-        about = {"project_id": projects.chosen, "observation_type": kind, "session_id": session}
-        found = (await site.call(request, "memory", **asked, **about))["observations"]
-        part = Part(len(list(found)), None, {})
+        reply = await site.call(
+            request,
+            "memory",
+            operation="search",
+            query=question,
+            limit=_PER_PAGE,
+            detail="full",
+            project_id=projects.chosen,
+            observation_type=kind,
+            session_id=session,
+        )
+        observations = reply["observations"]
+        part = Part(len(reply["observations"]), None, {})
     else:
 
-        async def newest(tx: Any) -> tuple[Page[Observation], list[ListedSession]]:
+        async def newest(tx: Transaction) -> tuple[Page[Observation], list[ListedSession]]:
             paging = Paging.asked(_PER_PAGE, 0, _after(request))
             listed = await page_of_observations(tx, paging, session_id=session, kind=kind)
             return listed, await newest_sessions(tx, _SESSIONS + 1)
 
         page, sessions = await _read(site, request, "memory", projects, newest)
         same = {"project": projects.chosen, "session": session or "", "type": kind or ""}
-        found, part = page.items, Part(page.total, page.next_cursor, same)
+        observations, part = page.items, Part(page.total, page.next_cursor, same)
     return site.page(
         request,
         "memory.html",
@@ -113,29 +121,29 @@ async def memory(site: Site, request: Request) -> Response:
         most_sessions=_SESSIONS,
         projects=projects,
         tabs=TABS,
-        days=_by_day(found) if not question else {"": found},
+        days={"": observations} if question else _by_day(observations),
         part=part,
         types=get_args(ObservationType),
     )
 
 
 async def work(site: Site, request: Request) -> Response:
-    """Work items as trees, page by page; or one item with what is above and below it."""
+    """Work items as trees, page by page; or an item with its ancestors and descendants."""
     projects = await projects_of(site, request)
     values: dict[str, Any] = {"projects": projects, "tabs": TABS}
     named = request.query_params.get("item", "").strip()
     if named:
         item = UUID(check_record_id(named, "item", "Work item"))
-        one: Hierarchy = await _read(
+        parts = await _read(
             site, request, "get_work_item_hierarchy", projects, lambda tx: get_hierarchy(tx, item)
         )
-        left_out = one.descendants_total - len(one.descendants)
-        trees = [Tree(in_order([one.item, *one.descendants]), left_out)]
+        left_out = parts.descendants_total - len(parts.descendants)
+        trees = [Tree(in_order([parts.item, *parts.descendants]), left_out)]
         return site.page(
-            request, "work.html", **values, trees=trees, ancestors=one.ancestors, part=None
+            request, "work.html", **values, trees=trees, ancestors=parts.ancestors, part=None
         )
     paging = Paging.asked(_TREES, 0, _after(request))
-    page: Page[Tree] = await _read(
+    page = await _read(
         site, request, "query_work_items", projects, lambda tx: page_of_trees(tx, paging, _PER_TREE)
     )
     part = Part(page.total, page.next_cursor, {"project": projects.chosen})
@@ -148,17 +156,21 @@ async def entities(site: Site, request: Request) -> Response:
     stats = await site.call(request, "project", operation="get_stats", project_id=projects.chosen)
     types: dict[str, int] = stats["records"]["entities"]
     chosen = request.query_params.get("type", "").strip() or next(iter(types), "")
-    found: dict[str, Any] = {"entities": [], "total": 0, "next_cursor": None}
+    reply: dict[str, Any] = {"entities": [], "total": 0, "next_cursor": None}
     columns: list[str] = []
     if chosen:
-        about = {"project_id": projects.chosen, "entity_type": chosen}
-        found = await site.call(
-            request, "query_entities", limit=_PER_PAGE, cursor=_after(request), **about
+        reply = await site.call(
+            request,
+            "query_entities",
+            project_id=projects.chosen,
+            entity_type=chosen,
+            limit=_PER_PAGE,
+            cursor=_after(request),
         )
-        kind: EntityType = await _read(
+        kind = await _read(
             site, request, "query_entities", projects, lambda tx: find_type(tx, chosen)
         )
-        columns = _columns(kind.document, [one["data"] for one in found["entities"]])
+        columns = _columns(kind.document, [entity["data"] for entity in reply["entities"]])
     return site.page(
         request,
         "entities.html",
@@ -169,14 +181,14 @@ async def entities(site: Site, request: Request) -> Response:
         columns=columns,
         rows=[
             (
-                one,
-                [_cell(one["data"].get(name)) for name in columns],
-                json.dumps(one["data"], ensure_ascii=False, indent=2),
+                entity,
+                [_cell(entity["data"].get(name)) for name in columns],
+                json.dumps(entity["data"], ensure_ascii=False, indent=2),
             )
-            for one in found["entities"]
+            for entity in reply["entities"]
         ],
         part=Part(
-            found["total"], found["next_cursor"], {"project": projects.chosen, "type": chosen}
+            reply["total"], reply["next_cursor"], {"project": projects.chosen, "type": chosen}
         ),
     )
 
@@ -186,15 +198,15 @@ def _after(request: Request) -> str | None:
     return request.query_params.get("after", "").strip() or None
 
 
-def _one_of(request: Request, name: str, known: tuple[str, ...]) -> str | None:
-    """A parameter of the address that is one of some words, or not there.
+def _choice(request: Request, name: str, choices: tuple[str, ...]) -> str | None:
+    """A parameter of the address; None if it is absent.
 
     Raises:
-        InvalidInput: it is another one.
+        InvalidInput: it is not among the choices.
     """
     value = request.query_params.get(name, "").strip()
-    if value and value not in known:
-        raise InvalidInput.of(name, value, f"No such {name}", rule=", ".join(known))
+    if value and value not in choices:
+        raise InvalidInput.of(name, value, f"No such {name}", rule=", ".join(choices))
     return value or None
 
 
@@ -203,42 +215,35 @@ async def _read(
     request: Request,
     tool: str,
     projects: Projects,
-    read: Callable[[Any], Awaitable[Content]],
+    read: Callable[[Transaction], Awaitable[Content]],
 ) -> Content:
-    """What is read in one transaction of the project, entered into the audit log as this tool.
+    """The result of ``read`` in a transaction of the project; the audit log names the tool.
 
     Raises:
-        CodebaseError: what the contract names.
+        CodebaseError: the errors of the contract.
     """
     require(request, "read")
-    app = await site.holder.get()
 
-    async def call() -> Content:
-        async with app.enter(projects.chosen, identity_in(request), readonly=True) as here:
-            return await read(here.tx)
+    async def call(app: App, user: Identity) -> Content:
+        async with app.enter(projects.chosen, user, readonly=True) as opened:
+            return await read(opened.tx)
 
-    found: Content = await site.run(request, tool, call())
-    return found
+    return await site.run(request, tool, call)
 
 
-def _by_day(found: Iterable[Observation]) -> Mapping[str, list[Observation]]:
+def _by_day(observations: Iterable[Observation]) -> Mapping[str, list[Observation]]:
     days: dict[str, list[Observation]] = defaultdict(list)
-    for one in found:
-        days[f"{one.created_at:%Y-%m-%d}"].append(one)
+    for observation in observations:
+        days[f"{observation.created_at:%Y-%m-%d}"].append(observation)
     return days
 
 
-def _columns(schema: Mapping[str, Any], found: Iterable[Mapping[str, Any]]) -> list[str]:
-    """The fields that the schema names, in its order, then those that most entities have."""
+def _columns(schema: Mapping[str, Any], entities: Iterable[Mapping[str, Any]]) -> list[str]:
+    """The fields that the schema names, in its order, then the most frequent fields."""
     named = schema.get("properties")
-    columns = list(named) if isinstance(named, dict) else []
-    counts: dict[str, int] = defaultdict(int)
-    for data in found:
-        for name in data:
-            counts[name] += 1
-    columns += [name for name in sorted(counts, key=lambda one: -counts[one])
-                if name not in columns]  # fmt: skip
-    return columns[:_COLUMNS]
+    counts = Counter(name for data in entities for name in data)
+    by_count = (name for name, _ in counts.most_common())
+    return [*dict.fromkeys([*(named if isinstance(named, dict) else ()), *by_count])][:_COLUMNS]
 
 
 def _cell(value: Any) -> str:

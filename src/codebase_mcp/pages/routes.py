@@ -21,7 +21,7 @@ GET: tuple[tuple[str, str], ...] = (
     ("/search", "searching:search"),
     ("/results", "searching:results"),
     ("/file", "reading:file"),
-    ("/symbol", "symbols:symbol"),
+    ("/symbol", "reading:symbol"),
     ("/index", "indexes:index"),
     ("/index/events", "indexes:events"),
     ("/tasks", "records:tasks"),
@@ -40,7 +40,7 @@ POST: tuple[tuple[str, str], ...] = (
     ("/sign-out", "signing:sign_out"),
 )
 PATHS = frozenset(path for path, _ in (*GET, *POST))
-# What is not asked for by a page that is there.
+# Pages that a browser opens as a whole.
 WHOLE_PAGES = frozenset(path for path, _ in GET) - {"/results", "/index/events", SIGN_IN}
 
 Page = Callable[[Site, Request], Coroutine[Any, Any, Response]]
@@ -66,7 +66,7 @@ def _endpoint(site: Site, name: str) -> Callable[[Request], Awaitable[Response]]
             for parameter, value in request.query_params.items():
                 require_storable(parameter, value)
             page: Page = getattr(import_module(f"codebase_mcp.pages.{module}"), function)
-            if request.method == "POST":  # what has begun to change something is completed
+            if request.method == "POST":  # a change that has begun is completed
                 return await page(site, request)
             return await until_hang_up(request, page(site, request))
         except ClientDisconnect:

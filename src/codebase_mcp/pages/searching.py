@@ -1,4 +1,4 @@
-"""The search page: what an agent would find, with what made it rank as it does."""
+"""The search page: the results of an agent's search, with the signals that rank them."""
 
 from __future__ import annotations
 
@@ -16,25 +16,23 @@ from codebase_mcp.errors import InvalidInput
 from codebase_mcp.evaluation.scoring import CHARS_PER_TOKEN
 from codebase_mcp.model import WORKTREE, FileKind
 from codebase_mcp.pages.code import Line, coloured
-from codebase_mcp.pages.projects import Projects, projects_of
-from codebase_mcp.pages.site import Site, require
+from codebase_mcp.pages.site import Projects, Site, projects_of, require
 from codebase_mcp.replies.excerpt import excerpt
 from codebase_mcp.replies.text import search_text
 from codebase_mcp.search.filters import FileFilters
 from codebase_mcp.search.help import secondary_note, state_note
-from codebase_mcp.search.search import Request as SearchRequest
 from codebase_mcp.search.signals import SIGNALS
-from codebase_mcp.tools.callers import identity_in
-from codebase_mcp.tools.rules import check_directory, check_query, check_ref, check_repository_id
+from codebase_mcp.tools import answers
+from codebase_mcp.tools.rules import check_repository_id
 
 if TYPE_CHECKING:
     from codebase_mcp.app.app import SearchReport
     from codebase_mcp.search.hits import Hit
 
 FILTERS = ("repository", "language", "directory", "kind", "ref")
-# One may leave the search page in a while, so a page shows as many as fit on two screens.
+# A page shows as many results as fit on two screens.
 _SHOWN, _MOST = 10, 50
-# Lines of the first results and of those after them.
+# Lines of the first results, and of the results after them.
 _LINES, _FEWER_LINES, _FIRST = 18, 6, 3
 _CODE_CHARS = 3_000
 # Colours depend on the lines before: whether a string is open there.
@@ -49,7 +47,7 @@ _MEASURES = {signal.name: signal.measures for signal in SIGNALS}
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """A signal: what it added to the rank, and how long its bar is, of 100."""
+    """A signal: its share of the rank, and the width of its bar, of 100."""
 
     name: str
     measures: str
@@ -59,7 +57,7 @@ class Bar:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """A file that answers, with the lines to show of it; gaps are lines without a number."""
+    """A file that answers, with the lines to show of it; None stands for lines left out."""
 
     hit: Hit
     repository: str
@@ -69,7 +67,7 @@ class Result:
 
 
 async def home(site: Site, request: Request) -> Response:
-    """The search box, and what is indexed."""
+    """The search box, and the indexed repositories."""
     projects = await projects_of(site, request)
     return site.page(request, "search.html", **_frame(projects), found=None)
 
@@ -77,51 +75,50 @@ async def home(site: Site, request: Request) -> Response:
 async def search(site: Site, request: Request) -> Response:
     """The answer to a question, as a whole page."""
     projects = await projects_of(site, request)
-    found = await _answer(site, request, projects.chosen)
-    return site.page(request, "search.html", **_frame(projects), found=found)
+    answer = await _answer(site, request, projects.chosen)
+    return site.page(request, "search.html", **_frame(projects), found=answer)
 
 
 async def results(site: Site, request: Request) -> Response:
     """The answer alone, for a page that asks while its user types."""
     chosen = request.query_params.get("project", "").strip()
     chosen = chosen or (await projects_of(site, request)).chosen
-    found = await _answer(site, request, chosen)
-    html = site.fragment(request, "results.html", chosen=chosen, found=found)
+    answer = await _answer(site, request, chosen)
+    html = site.fragment(request, "results.html", chosen=chosen, found=answer)
     return HTMLResponse(html, headers={"Cache-Control": "no-store"})
 
 
 def _frame(projects: Projects) -> dict[str, Any]:
-    kinds = [kind.value for kind in FileKind]
-    return {"projects": projects, "chosen": projects.chosen, "kinds": kinds}
+    return {"projects": projects, "chosen": projects.chosen, "kinds": [*FileKind]}
 
 
 async def _answer(site: Site, request: Request, chosen: str) -> dict[str, Any] | None:
-    """What the results template shows; None without a question."""
+    """The values of the results template; None without a question."""
     params = request.query_params
     if not params.get("q", "").strip():
         return None
     require(request, "read")
-    query = check_query(params["q"], "q")
     limit = _limit(params.get("limit", ""))
-    ref = params.get("ref", "").strip()
-    asked = SearchRequest(_filters(request), limit=limit, explain=True, by_definition=True)
-    app = await site.holder.get()
-    report: SearchReport = await site.run(
+    filters = _filters(request)
+    report = await site.run(
         request,
         "search_code",
-        app.search(
-            query,
+        lambda app, user: answers.search(
+            app,
+            params["q"],
             chosen,
-            asked,
-            ref=check_ref(ref, "ref") if ref else None,
-            identity=identity_in(request),
+            user,
+            filters=filters,
+            ref=params.get("ref", "").strip() or None,
+            limit=limit,
+            explain=True,
             with_notes=True,
-            with_help=True,
         ),
     )
     shown = await asyncio.to_thread(shown_of, report)
     is_part = report.answer.file_count > len(shown["results"])
-    text = search_text(_as_agents_see_it(report), app.settings.reply_chars)
+    reply_chars = (await site.holder.get()).settings.reply_chars
+    text = search_text(_as_agents_see_it(report), reply_chars)
     return shown | {
         "more": limit < _MOST and is_part,
         "next": min(limit + _SHOWN, _MOST),
@@ -133,14 +130,14 @@ async def _answer(site: Site, request: Request, chosen: str) -> dict[str, Any] |
 
 
 def shown_of(report: SearchReport) -> dict[str, Any]:
-    """What the results template shows of an answer, wherever that is."""
+    """The values that every use of the results template needs."""
     return {
         "results": _results(report),
         "report": report,
         "state": state_note(report.index.state, report.index.files_pending),
         "secondary": secondary_note(report.answer.secondary_model),
         "worktree": WORKTREE,
-        "several": len({one.repository_id for one in report.answer.snapshots}) > 1,
+        "several": len({snapshot.repository_id for snapshot in report.answer.snapshots}) > 1,
     }
 
 
@@ -152,7 +149,7 @@ def _filters(request: Request) -> FileFilters:
     """The filters that the address names.
 
     Raises:
-        InvalidInput: one of them cannot be.
+        InvalidInput: a filter is invalid.
     """
     given = {name: request.query_params.get(name, "").strip() for name in FILTERS}
     kind = given["kind"]
@@ -160,67 +157,64 @@ def _filters(request: Request) -> FileFilters:
         rule = ", ".join(FileKind)
         raise InvalidInput.of("kind", kind, "No such kind of files", rule=rule)
     repository = given["repository"]
-    return FileFilters(
+    return answers.file_filters(
         repository_id=UUID(check_repository_id(repository, "repository")) if repository else None,
-        languages=(given["language"].lower(),) if given["language"] else None,
-        kinds=(kind,) if kind else None,
-        directory=check_directory(given["directory"]) or None,
+        languages=[given["language"]] if given["language"] else (),
+        kind=kind,
+        directory=given["directory"],
     )
 
 
 def _as_agents_see_it(report: SearchReport) -> SearchReport:
-    """The report without what an agent does not ask for."""
+    """The report without signals and notes, which agents do not ask for."""
     hits = [replace(hit, signals={}) for hit in report.answer.hits]
     return replace(report, answer=replace(report.answer, hits=hits), notes=())
 
 
 def _results(report: SearchReport) -> list[Result]:
-    names = {one.repository_id: one.name for one in report.answer.snapshots}
+    names = {snapshot.repository_id: snapshot.name for snapshot in report.answer.snapshots}
     most = max((abs(v) for hit in report.answer.hits for v in hit.signals.values()), default=1.0)
     notes = report.notes or ((),) * len(report.answer.hits)
     return [
-        Result(hit, names.get(hit.repository_id, ""), _lines(hit, place), _bars(hit, most), about)
-        for place, (hit, about) in enumerate(zip(report.answer.hits, notes, strict=True))
+        Result(hit, names.get(hit.repository_id, ""), _lines(hit, rank), _bars(hit, most), about)
+        for rank, (hit, about) in enumerate(zip(report.answer.hits, notes, strict=True))
     ]
 
 
-def _lines(hit: Hit, place: int) -> list[Line | None]:
-    """The lines worth showing, those that match marked; None stands for what is left out."""
+def _lines(hit: Hit, rank: int) -> list[Line | None]:
+    """The lines worth showing, matching lines marked; None stands for lines that are left out."""
     lines = split_lines(hit.content)
-    marked = {number - hit.start_line for number in hit.matching_lines[:_MARKED]}
     matching = [number - hit.start_line for number in hit.matching_lines]
-    most = _LINES if place < _FIRST else _FEWER_LINES
+    most = _LINES if rank < _FIRST else _FEWER_LINES
     shown = excerpt(lines, matching, most_lines=most, most_chars=_CODE_CHARS)
     html = {
-        start + at: line
+        start + offset: line
         for start, end in windows(shown)
-        for at, line in enumerate(coloured(lines[start:end], hit.language, hit.file_path))
+        for offset, line in enumerate(coloured(lines[start:end], hit.language, hit.file_path))
     }
-    found: list[Line | None] = []
+    listed: list[Line | None] = []
     before = -1
-    for at in shown:
-        if at > before + 1:
-            found.append(None)
-        found.append(Line(hit.start_line + at, html[at], at in marked))
-        before = at
-    if before + 1 < len(lines):
-        found.append(None)
-    return found
+    for index in shown:
+        if index > before + 1:
+            listed.append(None)
+        listed.append(Line(hit.start_line + index, html[index], index in matching[:_MARKED]))
+        before = index
+    return listed if before + 1 == len(lines) else [*listed, None]
 
 
 def windows(shown: Iterable[int]) -> list[tuple[int, int]]:
-    """The lines to colour for those that are shown, of a class of a thousand perhaps ten."""
-    found: list[tuple[int, int]] = []
-    for at in shown:
-        start = max(at - _LEAD_IN, 0)
-        if found and start <= found[-1][1]:
-            start = found.pop()[0]
-        found.append((start, at + 1))
-    return found
+    """The ranges of lines to colour, so that a long class is not coloured for ten of its lines."""
+    ranges: list[tuple[int, int]] = []
+    for index in shown:
+        start = max(index - _LEAD_IN, 0)
+        if ranges and start <= ranges[-1][1]:
+            start = ranges.pop()[0]
+        ranges.append((start, index + 1))
+    return ranges
 
 
 def _bars(hit: Hit, most: float) -> list[Bar]:
-    """The signals of a hit, the strongest first; bars of all hits have one scale."""
+    """The signals of a hit, the strongest first; bars of all hits have the same scale."""
     scale = 100 / (most or 1.0)
     ordered = sorted(hit.signals.items(), key=lambda signal: -abs(signal[1]))
     return [

@@ -1,22 +1,25 @@
-"""What do all pages share? Who asks, calls of tools, templates, headers, static files.
+"""Shared by all pages: calls of tools, templates, headers, forms, static files.
 
-A page calls the tools that agents call, so what a caller may see and do is decided in one place.
+A page calls the tools that agents call, so the tools alone decide what a caller may see and do.
 """
 
 from __future__ import annotations
 
 import secrets
+from collections import Counter
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import parse_qs, urlencode, urlsplit
 
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from codebase_mcp.background.audit import AuditedCall
+from codebase_mcp.database.naming import DEFAULT_ID
 from codebase_mcp.errors import CodebaseError, InvalidInput, PermissionDenied
 from codebase_mcp.projects.identity import noting_projects
 from codebase_mcp.telemetry.calls import tool_call
@@ -28,12 +31,15 @@ from codebase_mcp.tools.server import AppHolder
 from codebase_mcp.values import require_storable
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Coroutine
+    from collections.abc import Awaitable
 
     from starlette.types import Scope as ConnectionScope
 
+    from codebase_mcp.app.app import App
     from codebase_mcp.projects.identity import Identity, Scope
     from codebase_mcp.settings.loading import Settings
+
+Content = TypeVar("Content")
 
 # Nothing inline, nothing from another host, no frame around a page.
 CONTENT_SECURITY_POLICY = "; ".join(
@@ -64,17 +70,19 @@ _STATIC = {
     "icon.svg": "image/svg+xml",
 }
 
-# A form's token must equal this cookie, which other sites can neither read nor send.
+# A form's token must equal this cookie, which no foreign site can read or send.
 TOKEN_COOKIE = "codebase_mcp_token"
-# The session of who has signed in; it counts for pages alone.
+# The session of a user who has signed in; it is valid for pages alone.
 SESSION_COOKIE = "codebase_mcp_session"
 SIGN_IN = "/sign-in"
-# What is needed to sign in.
+# Open without signing in.
 OPEN_PATHS = (SIGN_IN, "/sign-out", *(f"/static/{name}" for name in _STATIC))
 _MAX_FORM_BYTES = 1 << 16
 _MAX_FIELDS = 50
+# The most projects that are listed; an address may name any project.
+_MOST_PROJECTS = 100
 
-# What an action reports on the page that follows it; nothing else from a URL is shown as ours.
+# The messages of actions, shown on the page that follows; a URL can show no other message.
 DONE = {
     "started": "Indexing has begun.",
     "completed": "The index is up to date.",
@@ -84,7 +92,7 @@ DONE = {
 }
 
 
-# The pages that every page leads to, each with those that belong to it.
+# The pages that every page leads to, each with its sub-pages.
 PAGES = (
     ("/", "Search", ("/search", "/file", "/symbol")),
     ("/index", "Index", ()),
@@ -94,63 +102,81 @@ PAGES = (
 )
 
 
+@dataclass(frozen=True, slots=True)
+class Projects:
+    """The projects that the caller sees, and the id of the project that a page shows.
+
+    ``repositories`` are those of the chosen project, as the tool ``project`` replies them;
+    ``left_out`` counts the projects that are not listed.
+    """
+
+    all: list[dict[str, Any]]
+    chosen: str
+    repositories: list[dict[str, Any]]
+    left_out: int = 0
+
+    def languages(self) -> list[str]:
+        """The languages of its files, the most frequent first."""
+        counts: Counter[str] = Counter()
+        for repository in self.repositories:
+            counts.update(repository["languages"])
+        return [language for language, _ in counts.most_common()]
+
+
 class _Params(dict[str, str]):
-    """The parameters of an address; what is not there is empty."""
+    """The parameters of an address; a missing parameter is empty."""
 
     def __missing__(self, name: str) -> str:
         return ""
 
 
+@dataclass(eq=False)
 class Site:
-    """The pages of one server; ``status_of`` is the HTTP status of an error.
+    """The pages of a server; ``status_of`` is the HTTP status of an error.
 
-    ``sign_in`` is the cookie of a new session for who brings a key, None if the key is wrong;
+    ``sign_in`` returns the cookie of a new session for a key, None if the key is wrong;
     ``sign_out`` ends a session.
     """
 
-    def __init__(
-        self,
-        holder: AppHolder,
-        settings: Settings,
-        status_of: Callable[[CodebaseError], int],
-        sign_in: Callable[[ConnectionScope, str], Awaitable[str | None]],
-        sign_out: Callable[[str], Awaitable[None]],
-    ) -> None:
-        self.holder = holder
-        self.sign_in = sign_in
-        self.sign_out = sign_out
-        self._settings = settings
-        self._status_of = status_of
+    holder: AppHolder
+    _settings: Settings
+    _status_of: Callable[[CodebaseError], int]
+    sign_in: Callable[[ConnectionScope, str], Awaitable[str | None]]
+    sign_out: Callable[[str], Awaitable[None]]
 
     async def call(self, request: Request, tool: str, **arguments: Any) -> dict[str, Any]:
-        """The reply of a tool, called as the one who asks for the page.
+        """The reply of a tool, called as the user of the page.
 
         Raises:
-            CodebaseError: what the contract names.
+            CodebaseError: the errors of the contract.
         """
         given = {name: value for name, value in arguments.items() if value is not None}
         return await self.holder.call(tool_named(tool), given, identity_in(request), no_progress)
 
-    async def run(self, request: Request, tool: str, call: Coroutine[Any, Any, Any]) -> Any:
-        """The outcome of a call of the product itself, counted and audited as one of a tool.
+    async def run(
+        self,
+        request: Request,
+        tool: str,
+        call: Callable[[App, Identity], Awaitable[Content]],
+    ) -> Content:
+        """The result of a call of the product itself, counted and audited as a call of the tool.
 
         Raises:
-            CodebaseError: what the contract names.
+            CodebaseError: the errors of the contract.
         """
         identity = identity_in(request)
         audited = AuditedCall(tool, identity, self.holder.audit)
+
+        async def in_turn() -> Content:
+            app = await self.holder.get()
+            async with self.holder.queue.place(identity.shares_as):
+                return await call(app, identity)
+
         try:
             with noting_projects(audited.projects), tool_call(tool, audited.end):
-                return await self.holder.calls.run(self._in_turn(call, identity))
+                return await self.holder.calls.run(in_turn())
         except CodebaseError as error:
             raise redacted(error, {}, private_folders(self._settings)) from error
-
-    async def _in_turn(self, call: Coroutine[Any, Any, Any], identity: Identity) -> Any:
-        try:
-            async with self.holder.queue.place(identity.shares_as):
-                return await call
-        finally:
-            call.close()  # it has not begun if the queue is full
 
     def page(
         self, request: Request, template: str, *, status: int = 200, **values: Any
@@ -178,9 +204,8 @@ class Site:
     def set_cookie(
         self, request: Request, answer: Response, name: str, value: str, max_age: int | None = None
     ) -> None:
-        """Let the browser keep what no script reads and no other site sends; over TLS alone, if
-        that is how it reaches this server, perhaps by a proxy.
-        """
+        """Set a cookie that no script reads and that is sent to this site alone; over TLS only, if
+        the browser reaches this server by TLS, perhaps through a proxy."""
         addresses = (str(request.url), self._settings.public_url or "")
         answer.set_cookie(
             name,
@@ -230,8 +255,43 @@ class Site:
         return {name: (read, sha256(read).hexdigest()[:12]) for name, read in contents.items()}
 
 
+async def projects_of(site: Site, request: Request) -> Projects:
+    """The project that the address names; else the caller's, or if nothing is indexed in it, the
+    project that was indexed last.
+
+    Raises:
+        ProjectNotFound: the address names an unknown project.
+    """
+    reply = await site.call(request, "project", operation="list", limit=_MOST_PROJECTS)
+    listed = _with_ids(reply)
+    chosen_id = request.query_params.get("project", "").strip()
+    if not chosen_id:
+        current = reply.get("project_id") or DEFAULT_ID
+        has_index = any(p["project_id"] == current and p["repositories"] for p in listed)
+        chosen_id = current if has_index else _last_indexed(listed) or current
+    elif all(project["project_id"] != chosen_id for project in listed):
+        reply_of_named = await site.call(request, "project", operation="list", project_id=chosen_id)
+        listed += _with_ids(reply_of_named)
+    repositories = [r for p in listed if p["project_id"] == chosen_id for r in p["repositories"]]
+    return Projects(listed, chosen_id, repositories, max(reply["total"] - len(listed), 0))
+
+
+def _with_ids(reply: dict[str, Any]) -> list[dict[str, Any]]:
+    """The projects of a reply; the default workspace gets the id that addresses have for it."""
+    return [{**p, "project_id": p["project_id"] or DEFAULT_ID} for p in reply["projects"]]
+
+
+def _last_indexed(listed: list[dict[str, Any]]) -> str:
+    times = {
+        project["project_id"]: max(r["indexed_at"] or "" for r in project["repositories"])
+        for project in listed
+        if project["repositories"]
+    }
+    return max(times, key=lambda name: times[name], default="")
+
+
 def require(request: Request, scope: Scope) -> None:
-    """See that the caller may do what is not a tool.
+    """Check the scope of the caller, where no tool checks it.
 
     Raises:
         PermissionDenied: its key does not allow it.

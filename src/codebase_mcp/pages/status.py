@@ -1,4 +1,4 @@
-"""The page of health: what works, what does not, and how long the server takes."""
+"""The page of health: the state of the server, and its times."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from codebase_mcp import telemetry
-from codebase_mcp.pages.projects import projects_of
-from codebase_mcp.pages.site import Site, require
+from codebase_mcp.pages.site import Site, projects_of, require
 
 
 @dataclass(slots=True)
@@ -31,21 +30,21 @@ class Times:
         return 1000 * self.total_s / self.count if self.count else 0.0
 
     def below_ms(self, share: float) -> float:
-        """The bound of the bucket below which this share of the times is."""
-        found = (bound for bound, count in self.buckets if count >= share * self.count)
-        return 1000 * next(found, float("inf"))
+        """The upper bound of the bucket that this share of the times reaches."""
+        bounds = (bound for bound, count in self.buckets if count >= share * self.count)
+        return 1000 * next(bounds, float("inf"))
 
     def columns(self) -> list[tuple[float, float]]:
-        """The buckets as columns of a picture of 100 by 20: place and height."""
+        """The buckets as columns of a picture of 100 by 20: x and height."""
         counts = [count for _, count in self.buckets]
         each = [now - before for now, before in zip(counts, [0, *counts], strict=False)]
         most, width = max(each, default=0) or 1, 100 / (len(each) or 1)
-        return [(round(place * width, 2), round(20 * one / most, 1))
-                for place, one in enumerate(each)]  # fmt: skip
+        return [(round(column * width, 2), round(20 * count / most, 1))
+                for column, count in enumerate(each)]  # fmt: skip
 
 
 async def status(site: Site, request: Request) -> Response:
-    """What ``doctor`` and the metrics say, without a test index."""
+    """The checks of ``doctor``, without its test index, and the metrics."""
     require(request, "read")
     projects = await projects_of(site, request)
     health = await site.call(request, "project", operation="get_health", project_id=projects.chosen)
@@ -65,7 +64,7 @@ def _read(page: str) -> tuple[list[Times], list[Times], dict[str, float]]:
     """The times of tools and of the steps of searches, and some single numbers."""
     from prometheus_client.parser import text_string_to_metric_families  # noqa: PLC0415
 
-    wanted = {
+    labels = {
         "codebase_mcp_tool_call_duration_seconds": "tool",
         "codebase_mcp_search_step_duration_seconds": "step",
     }
@@ -74,22 +73,24 @@ def _read(page: str) -> tuple[list[Times], list[Times], dict[str, float]]:
         "codebase_mcp_index_runs_in_progress": "index runs in progress",
         "codebase_mcp_database_pool_waiting": "waiting for the database",
     }
-    found: dict[str, dict[str, Times]] = {label: {} for label in wanted.values()}
+    by_label: dict[str, dict[str, Times]] = {label: {} for label in labels.values()}
     numbers: dict[str, float] = defaultdict(float)
     for family in text_string_to_metric_families(page):
         if family.name in shown:
             numbers[shown[family.name]] += sum(sample.value for sample in family.samples)
-        if (label := wanted.get(family.name)) is None:
+        if (label := labels.get(family.name)) is None:
             continue
         for sample in family.samples:
             name = sample.labels[label]
-            times = found[label].setdefault(name, Times(name))
+            times = by_label[label].setdefault(name, Times(name))
             if sample.name.endswith("_bucket"):
                 times.buckets.append((float(sample.labels["le"]), int(sample.value)))
             elif sample.name.endswith("_sum"):
                 times.total_s = sample.value
             elif sample.name.endswith("_count"):
                 times.count = int(sample.value)
-    tools, steps = (sorted((one for one in times.values() if one.count),
-                           key=lambda one: -one.total_s) for times in found.values())  # fmt: skip
+    tools, steps = (
+        sorted((t for t in times.values() if t.count), key=lambda times: -times.total_s)
+        for times in by_label.values()
+    )
     return tools, steps, dict(numbers)

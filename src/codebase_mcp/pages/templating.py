@@ -1,4 +1,4 @@
-"""How do values become HTML? Jinja2 escapes all of them; a missing one is an error."""
+"""How do values become HTML? Jinja2 escapes all of them; a missing value is an error."""
 
 from __future__ import annotations
 
@@ -43,16 +43,16 @@ def environment() -> Environment:
 
 def moment(at: datetime | str | None) -> str:
     """A time in UTC, to the second."""
-    found = _time(at)
-    return "never" if found is None else f"{found.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
+    time = _time(at)
+    return "never" if time is None else f"{time.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
 
 
 def ago(at: datetime | str | None) -> str:
     """How long ago a time is."""
-    found = _time(at)
-    if found is None:
+    time = _time(at)
+    if time is None:
         return "never"
-    seconds = (datetime.now(UTC) - found).total_seconds()
+    seconds = (datetime.now(UTC) - time).total_seconds()
     for length, unit in (*_UNITS, (60, "minute")):
         if seconds >= length:
             number = int(seconds // length)
@@ -69,7 +69,7 @@ def size(count: int) -> str:
 
 
 def clip(text: Any, most: int) -> str:
-    """The beginning of a text, on one line."""
+    """The beginning of a text, in a line."""
     line = printable_line(" ".join(str(text).split()))
     return line if len(line) <= most else line[: most - 1] + "…"
 

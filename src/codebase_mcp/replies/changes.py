@@ -1,4 +1,4 @@
-"""What does a reader get of a comparison, or of a change's impact? Files, and definitions below.
+"""The text of a comparison and of a change's impact: files, each with its definitions below.
 
 ``+`` was added, ``~`` changed, ``-`` removed, ``>`` moved or renamed.
 """
@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from codebase_mcp.model import FileKind
@@ -26,39 +26,35 @@ _INDENT = "    "
 _HASH = re.compile("[0-9a-f]{40,64}")
 # Definitions of tests and documents are not listed.
 _PRODUCT = (FileKind.CODE, FileKind.CONFIG)
-# Of files that are less likely concerned and use nothing that changed, only the names are given.
+# Of files that are less likely concerned and use nothing that changed, only the names are shown.
 _LIKELY = 0.1
-# How many tests are named that use what changed.
+# The most tests that are named.
 _TESTS = 5
-# Kept free for what is left out.
+# Kept free for counts of the files that are left out.
 _TAIL_CHARS = 120
 
 
 def comparison_text(
-    found: Comparison, max_chars: int, *, limit: int | None = None, note: Sequence[str] = ()
+    comparison: Comparison, max_chars: int, *, limit: int | None = None, note: Sequence[str] = ()
 ) -> str:
     """The text of a comparison with at most ``limit`` files, of about ``max_chars`` characters.
 
-    A ``note`` comes last.
+    The lines of the ``note`` come last.
     """
-    head = [comparison_heading(found), *found.notices]
+    a, b = printable_line(comparison.a), printable_line(comparison.b)
+    ahead = counted(comparison.commits_ahead, "commit")
+    counts = f"{ahead} ahead, {comparison.commits_behind} behind"
+    head = [f"{a}...{b}: {counts}; {_totals(comparison.differences)}", *comparison.notices]
     room = max_chars - _size([*head, *note])
-    return "\n".join([*head, *_fitting(found.differences, room, limit), *note])
+    return "\n".join([*head, *_fitting(comparison.differences, room, limit), *note])
 
 
-def comparison_heading(found: Comparison) -> str:
-    """Both states, and how far they are from each other, in a line."""
-    a, b = printable_line(found.a), printable_line(found.b)
-    ahead = counted(found.commits_ahead, "commit")
-    return f"{a}...{b}: {ahead} ahead, {found.commits_behind} behind; {totals(found.differences)}"
-
-
-def totals(found: Differences) -> str:
+def _totals(differences: Differences) -> str:
     """How many files and lines differ."""
-    files = counted(found.total, "file")
-    if not found.has_details:
+    files = counted(differences.total, "file")
+    if not differences.has_details:
         return f"{files} changed"
-    return f"{files} changed, +{found.lines_added} -{found.lines_removed}"
+    return f"{files} changed, +{differences.lines_added} -{differences.lines_removed}"
 
 
 def counted(count: int, noun: str) -> str:
@@ -66,9 +62,9 @@ def counted(count: int, noun: str) -> str:
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
-def file_line(one: Difference) -> str:
-    """What happened to a file, in a line."""
-    file = one.file
+def _file_line(difference: Difference) -> str:
+    """The status, path and counts of a file."""
+    file = difference.file
     text = f"{LETTERS[file.status]} {printable_line(file.path)}"
     if file.old_path is not None:
         text += f" (was {printable_line(file.old_path)})"
@@ -81,114 +77,107 @@ def file_line(one: Difference) -> str:
     return " ".join([text, *(f"{sign}{count}" for count, sign in lines if count)])
 
 
-def symbol_lines(one: Difference) -> Iterator[tuple[str, str]]:
+def _symbol_lines(difference: Difference) -> Iterator[str]:
     """The definitions of a file that differ, each with its sign."""
-    changes = one.symbols
+    changes = difference.symbols
     if changes is None:
         return
-    for sign, listed in (("+", changes.added), ("~", changes.changed), (">", changes.moved)):
-        for symbol in listed:
+    for sign, symbols in (("+", changes.added), ("~", changes.changed), (">", changes.moved)):
+        for symbol in symbols:
             lines = f"{symbol.start_line}-{symbol.end_line}"
-            yield sign, f"{printable_line(symbol.name)} {lines}{_origin(symbol, one)}"
-    for symbol in changes.removed:
-        yield "-", printable_line(symbol.name)
-
-
-def left_out_line(found: Differences) -> str:
-    """How many files were not compared by their definitions, and why; empty if all were."""
-    reasons = (f"{count} {reason.replace('_', ' ')}" for reason, count in found.left_out.items())
-    listed = ", ".join(reasons)
-    return f"definitions not compared: {listed}" if listed else ""
+            origin = _origin(symbol, difference.file.path)
+            yield f"{_INDENT}{sign} {printable_line(symbol.name)} {lines}{origin}"
+    yield from (f"{_INDENT}- {printable_line(symbol.name)}" for symbol in changes.removed)
 
 
 def impact_text(
-    found: Impact, max_chars: int, *, limit: int | None = None, note: Sequence[str] = ()
+    impact: Impact, max_chars: int, *, limit: int | None = None, note: Sequence[str] = ()
 ) -> str:
     """The text of an impact, of about ``max_chars`` characters, each list with at most ``limit``
     entries.
 
-    A ``note`` comes last.
+    The lines of the ``note`` come last.
     """
-    label = found.change.label
+    label, differences = impact.change.label, impact.change.differences
     short = label[:12] if _HASH.fullmatch(label) else printable_line(label)
     head = [
-        f"impact {found.score:.2f} of {short}; {totals(found.change.differences)}",
-        *found.change.notices,
-        *(f"  {reason.points:.2f} {printable_line(reason.text)}" for reason in found.reasons),
+        f"impact {impact.score:.2f} of {short}; {_totals(differences)}",
+        *impact.change.notices,
+        *(f"  {reason.points:.2f} {printable_line(reason.text)}" for reason in impact.reasons),
+        *_left_alone(impact, limit),
     ]
-    head += _left_alone(found, limit)
-    if not found.history_commits:
+    if not impact.history_commits:
         head.append("no history is stored: index_codebase with depth, or index --history, reads it")
-    if found.change.differences.files:
+    if differences.files:
         head.append("changed:")
     room = max_chars - _size([*head, *note])
-    listed = _fitting(found.change.differences, room, limit, _PRODUCT)
-    return "\n".join([*head, *listed, *note])
+    return "\n".join([*head, *_fitting(differences, room, limit, _PRODUCT), *note])
 
 
-def _left_alone(found: Impact, limit: int | None) -> Iterator[str]:
-    """The files that a change left alone and probably concerns; what is unlikely is only named."""
-    concerned = [place for place in found.places if place.likelihood is not None]
-    places = concerned[:limit]
-    shown = [one for one in places if (one.likelihood or 0) >= _LIKELY or one.line is not None]
-    if shown:
+def _left_alone(impact: Impact, limit: int | None) -> Iterator[str]:
+    """The unchanged files that a change probably concerns; of unlikely files only the names."""
+    concerned = [place for place in impact.places if place.likelihood is not None]
+    listed = concerned[:limit]
+    likely = [p for p in listed if (p.likelihood or 0) >= _LIKELY or p.line is not None]
+    if likely:
         yield "left alone, with how likely it concerns them:"
-    for one in shown:
-        line = f":{one.line}" if one.line is not None else ""
-        symbol = f" {printable_line(one.symbol)}" if one.symbol else ""
-        where = f"{printable_line(one.path)}{line}{symbol}"
-        yield f"  {one.likelihood:.2f} {where}: {printable_line(one.why)}"
-    if rest := [printable_line(one.path) for one in places if one not in shown]:
-        yield f"less likely: {', '.join(rest)}"
-    if more := len(concerned) - len(places):
+    for place in likely:
+        line = f":{place.line}" if place.line is not None else ""
+        symbol = f" {printable_line(place.symbol)}" if place.symbol else ""
+        where = f"{printable_line(place.path)}{line}{symbol}"
+        yield f"  {place.likelihood:.2f} {where}: {printable_line(place.why)}"
+    if unlikely := [printable_line(place.path) for place in listed if place not in likely]:
+        yield f"less likely: {', '.join(unlikely)}"
+    if more := len(concerned) - len(listed):
         yield f"… {counted(more, 'more file')}"
-    named = {one.path for one in concerned}
-    if tests := sorted({one.path for one in found.users if one.is_test} - named):
-        listed = [printable_line(path) for path in tests[: min(limit or _TESTS, _TESTS)]]
-        more = len(tests) - len(listed)
-        yield f"tests that use it: {', '.join(listed)}" + (f" (+{more})" if more else "")
+    named = {place.path for place in concerned}
+    if tests := sorted({user.path for user in impact.users if user.is_test} - named):
+        paths = [printable_line(path) for path in tests[: min(limit or _TESTS, _TESTS)]]
+        more = len(tests) - len(paths)
+        yield f"tests that use it: {', '.join(paths)}" + (f" (+{more})" if more else "")
 
 
 def _fitting(
-    found: Differences,
+    differences: Differences,
     max_chars: int,
     limit: int | None,
-    of_kinds: Collection[FileKind] = tuple(FileKind),
+    kinds: Collection[FileKind] = tuple(FileKind),
 ) -> list[str]:
-    """The first files, those of some kinds with their definitions, as far as they fit; then how
-    much is left out."""
-    tail = left_out_line(found)
-    room = max_chars - len(tail) - _TAIL_CHARS
+    """The first files, those of some kinds with their definitions, as many as fit; then how much
+    is left out."""
+    reasons = (f"{n} {reason.replace('_', ' ')}" for reason, n in differences.left_out.items())
+    not_compared = ", ".join(reasons)
+    tail = [f"definitions not compared: {not_compared}"] if not_compared else []
+    room = max_chars - sum(map(len, tail)) - _TAIL_CHARS
     lines: list[str] = []
     shown = without = 0
-    for one in found.files[:limit]:
-        heading = file_line(one)
-        listed = symbol_lines(one) if one.kind in of_kinds else ()
-        below = [f"{_INDENT}{sign} {text}" for sign, text in listed]
+    for difference in differences.files[:limit]:
+        heading = _file_line(difference)
+        symbols = [*_symbol_lines(difference)] if difference.kind in kinds else []
         size = _size([heading])
         if size > room:
             break
         shown += 1
-        if size + _size(below) > room:
-            below, without = [], without + bool(below)
-        lines += [heading, *below]
-        room -= size + _size(below)
+        if size + _size(symbols) > room:
+            without += bool(symbols)
+            symbols = []
+        lines += [heading, *symbols]
+        room -= size + _size(symbols)
     if without:
         lines.append(f"… definitions of {counted(without, 'file')} left out for length")
-    if shown < found.total:
-        lines.append(f"… {counted(found.total - shown, 'more file')}")
-    return [*lines, tail] if tail else lines
+    if shown < differences.total:
+        lines.append(f"… {counted(differences.total - shown, 'more file')}")
+    return [*lines, *tail]
 
 
-def _size(lines: Sequence[str] | Iterable[str]) -> int:
+def _size(lines: Sequence[str]) -> int:
     return sum(len(line) + 1 for line in lines)
 
 
-def _origin(symbol: ChangedSymbol, one: Difference) -> str:
-    """Where a definition was before it moved."""
+def _origin(symbol: ChangedSymbol, path: str) -> str:
+    """The name and path of a definition before it moved to ``path``."""
     if symbol.old_name is None or symbol.old_path is None:
         return ""
     name = printable_line(symbol.old_name) if symbol.old_name != symbol.name else ""
-    place = printable_line(symbol.old_path) if symbol.old_path != one.file.path else ""
-    parts = (name, f"in {place}" if place else "")
-    return f" (was {' '.join(part for part in parts if part)})"
+    file = f"in {printable_line(symbol.old_path)}" if symbol.old_path != path else ""
+    return f" (was {' '.join(filter(None, (name, file)))})"

@@ -1,4 +1,4 @@
-"""How is a file named, so that its reader can open it from where they stand? And where is it?"""
+"""The paths and the scope of an answer, as a reader sees them."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ if TYPE_CHECKING:
 
 
 def shown_path(scope: CallScope, root: str, path: str) -> str:
-    """The path of a file of the repository at ``root``.
+    """The path of a file of the repository at ``root``, for a reader who wants to open it.
 
-    It is relative to the directory of the caller, and absolute outside of it, or where the caller
-    has several. A caller over HTTP has none: it gets the path relative to the root, which stands
-    before it where there are several repositories.
+    It is relative to the directory of the caller; outside of it, or where the caller has several
+    directories, it is absolute. A caller over HTTP has no directory: the path is relative to the
+    root, or absolute where there are several repositories.
     """
     whole = Path(root, path)
     if not scope.directories:
@@ -29,7 +29,7 @@ def shown_path(scope: CallScope, root: str, path: str) -> str:
 
 
 def scope_note(scope: CallScope) -> tuple[str, ...]:
-    """A line on which repositories a call meant; none where its caller knows that.
+    """A line on the repositories that a call meant; nothing where its caller knows them.
 
     A caller knows the repository that they stand in, and a project that they named.
     """

@@ -10,7 +10,6 @@ from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from codebase_mcp.errors import InvalidInput
 from codebase_mcp.guidance import ABSENT, ASK, GREP, INDEXED, STOP
 from codebase_mcp.tools.fields import (
     Names,
@@ -36,7 +35,6 @@ from codebase_mcp.tools.toolset import Arguments, Caller, Hints, Toolset, ToolSp
 
 if TYPE_CHECKING:
     from codebase_mcp.app.reports import IndexReport
-    from codebase_mcp.search.filters import FileFilters
 
 # The interval of progress notifications: clients show them, and some drop silent calls.
 PROGRESS_INTERVAL_S = 0.5
@@ -245,25 +243,27 @@ may be missing. {GREP}"""
 
 async def search_code(caller: Caller, arguments: SearchCode) -> SearchReply:
     """Search code by meaning and by words; the reply has the form that the caller gets."""
-    from codebase_mcp.search.search import Request  # noqa: PLC0415 - not for the handshake
+    from codebase_mcp.tools import answers  # noqa: PLC0415 - not for the handshake
 
-    is_brief = "collection" in caller.given
-    request = Request(
-        _filters(arguments),
+    chosen = arguments.filter or CodeFilter()
+    report = await answers.search(
+        caller.app,
+        arguments.query,
+        arguments.project_id,
+        caller.identity,
+        filters=answers.file_filters(
+            file_type=arguments.file_type,
+            extensions=chosen.file_extensions or (),
+            languages=chosen.languages or (),
+            directory=arguments.directory,
+        ),
+        repository=named_repository(arguments.repository_id),
+        ref=arguments.ref,
         limit=arguments.limit,
         context_lines=arguments.context_lines,
         explain=arguments.explain,
         by_definition=caller.replies == "text",
-    )
-    report = await caller.app.search(
-        arguments.query,
-        arguments.project_id,
-        request,
-        repository=named_repository(arguments.repository_id),
-        ref=arguments.ref,
-        identity=caller.identity,
         with_notes=arguments.with_notes,
-        with_help=True,
         with_history=arguments.with_history,
         report=caller.report_index_run,
     )
@@ -274,39 +274,10 @@ async def search_code(caller: Caller, arguments: SearchCode) -> SearchReply:
         # The default is that of the documents' JSON; a text is short unless lines are asked for.
         around = arguments.context_lines if "context_lines" in caller.given else 0
         return SearchReply.of_text(search_text(report, budget, around)).keeping(report)
-    reply = brief_reply(report) if is_brief else full_reply(report)
+    reply = brief_reply(report) if "collection" in caller.given else full_reply(report)
     if arguments.max_chars is not None:
         reply = fit(reply, arguments.max_chars)
     return reply.keeping(report)
-
-
-def _filters(arguments: SearchCode) -> FileFilters:
-    """Which files a call means.
-
-    Raises:
-        InvalidInput: no file can be meant.
-    """
-    from codebase_mcp.search.filters import FileFilters  # noqa: PLC0415 - not for the handshake
-
-    wanted = arguments.filter or CodeFilter()
-    extensions = [extension.lstrip(".").lower() for extension in wanted.file_extensions or ()]
-    if arguments.file_type is not None:
-        only = arguments.file_type.lower()
-        if extensions and only not in extensions:
-            raise InvalidInput.of(
-                "file_type",
-                arguments.file_type,
-                "file_type and filter.file_extensions exclude each other's files",
-                rule="file_type among filter.file_extensions",
-                hint="Pass one of the two.",
-            )
-        extensions = [only]
-    languages = [language.lower() for language in wanted.languages or ()]
-    return FileFilters(
-        extensions=tuple(extensions) or None,
-        languages=tuple(languages) or None,
-        directory=arguments.directory or None,
-    )
 
 
 CODE = Toolset(

@@ -1,4 +1,4 @@
-"""How does a client see an observation?"""
+"""An observation, as clients see it."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class ObservationReply(BaseModel):
     truncated: bool = Field(default=False, description="The content goes on: get shows all.")
 
     def text_lines(self) -> Iterator[str]:
-        """A line about it, its places, and its content as it is."""
+        """A line about it, its anchors, and its content."""
         score = self.relevance_score
         yield joined(
             str(self.id),
@@ -50,7 +50,7 @@ class ObservationReply(BaseModel):
 
 
 def observation_reply(observation: Observation, detail: Detail) -> ObservationReply:
-    """An observation, whole or by its beginning."""
+    """An observation, whole or its beginning."""
     from codebase_mcp.records.recall import preview  # noqa: PLC0415 - not for the handshake
 
     content, cut, relevance = observation.content, False, observation.relevance

@@ -1,4 +1,4 @@
-"""The tool ``project``: what projects hold, and whether everything works."""
+"""The tool ``project``: the contents of projects, and the health of the server."""
 
 from __future__ import annotations
 
@@ -202,7 +202,7 @@ async def _list(caller: Caller, arguments: ProjectQuestion) -> ProjectQuestionRe
     page, now = await page_of_projects(caller, arguments)
     facts = await caller.app.projects(page.items)
     return ProjectQuestionReply(
-        projects=[_with_repositories(found) for found in facts],
+        projects=[*map(_with_repositories, facts)],
         total=page.total,
         next_cursor=page.next_cursor,
         project_id=now.project_id,
@@ -213,8 +213,8 @@ async def _list(caller: Caller, arguments: ProjectQuestion) -> ProjectQuestionRe
 async def _get_stats(caller: Caller, arguments: ProjectQuestion) -> ProjectQuestionReply:
     from codebase_mcp.projects.stats import load_stats  # noqa: PLC0415 - not for the handshake
 
-    async with caller.enter(arguments.project_id, readonly=True) as here:
-        sums, records = await load_stats(here.tx)
+    async with caller.enter(arguments.project_id, readonly=True) as opened:
+        sums, records = await load_stats(opened.tx)
     return ProjectQuestionReply(
         repositories=sums.repositories,
         files=sums.files,
@@ -223,8 +223,8 @@ async def _get_stats(caller: Caller, arguments: ProjectQuestion) -> ProjectQuest
         languages=sums.languages,
         last_indexed_at=sums.last_indexed_at,
         records=RecordCountsEntry.model_validate(records, from_attributes=True),
-        project_id=here.project.project_id,
-        project_source=here.source,
+        project_id=opened.project.project_id,
+        project_source=opened.source,
     )
 
 
@@ -253,10 +253,10 @@ async def _get_health(caller: Caller, arguments: ProjectQuestion) -> ProjectQues
 async def page_of_projects(
     caller: Caller, arguments: PageOfProjects
 ) -> tuple[Page[Project], Current]:
-    """The projects that are asked for, and what calls without a project mean now.
+    """The projects of a page, and the project that calls without a project mean now.
 
     Raises:
-        ProjectNotFound: the one that is named does not exist.
+        ProjectNotFound: the named project does not exist.
     """
     from codebase_mcp.projects.resolution import Current  # noqa: PLC0415 - not for the handshake
 
@@ -271,36 +271,36 @@ async def page_of_projects(
     return page, await resolver.current(caller.identity)
 
 
-def entry_of(found: Project) -> ProjectEntry:
+def entry_of(project: Project) -> ProjectEntry:
     """A project as clients see it."""
     return ProjectEntry(
-        project_id=found.project_id,
-        name=found.name or found.project_id or DEFAULT_ID,
-        description=found.description,
-        schema_name=found.schema_name,
-        created_at=found.created_at,
+        project_id=project.project_id,
+        name=project.name or project.project_id or DEFAULT_ID,
+        description=project.description,
+        schema_name=project.schema_name,
+        created_at=project.created_at,
     )
 
 
-def _with_repositories(found: ProjectFacts) -> ProjectWithRepositories:
+def _with_repositories(facts: ProjectFacts) -> ProjectWithRepositories:
     return ProjectWithRepositories(
-        **entry_of(found.project).model_dump(),
-        repositories=[_repository(repository) for repository in found.repositories],
+        **entry_of(facts.project).model_dump(),
+        repositories=[_repository(repository) for repository in facts.repositories],
     )
 
 
-def _repository(found: RepositoryFacts) -> RepositoryEntry:
-    is_whole = found.indexed_at is not None and not found.files_pending
+def _repository(facts: RepositoryFacts) -> RepositoryEntry:
+    is_whole = facts.indexed_at is not None and not facts.files_pending
     return RepositoryEntry(
-        id=found.id,
-        name=found.name,
-        root=found.root,
-        files=found.files,
-        chunks=found.chunks,
-        bytes=found.size,
-        languages=found.languages,
-        model=found.profile.model,
-        indexed_at=found.indexed_at,
+        id=facts.id,
+        name=facts.name,
+        root=facts.root,
+        files=facts.files,
+        chunks=facts.chunks,
+        bytes=facts.size,
+        languages=facts.languages,
+        model=facts.profile.model,
+        indexed_at=facts.indexed_at,
         state="ready" if is_whole else "incomplete",
     )
 

@@ -1,9 +1,9 @@
-"""What does a client get back from a search? The documents' JSON, within a budget of characters."""
+"""The JSON reply of a search, in the form of the documents, within a budget of characters."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, Self
 from uuid import UUID
 
 from pydantic import BaseModel, Field, PrivateAttr
@@ -141,7 +141,23 @@ class IndexState(BaseModel):
     )
 
 
-class SearchReply(Reply):
+class TextReply(Reply):
+    """A reply that may be only a text."""
+
+    _text: str | None = PrivateAttr(None)
+
+    @classmethod
+    def of_text(cls, text: str) -> Self:
+        """A reply that is this text."""
+        reply = cls()
+        reply._text = text
+        return reply
+
+    def as_text(self) -> str:
+        return super().as_text() if self._text is None else self._text
+
+
+class SearchReply(TextReply):
     results: list[CodeResult | BriefResult] = Field(default=[])
     total_count: int = Field(default=0, description="Matching chunks in all, whatever the limit.")
     total_is_lower_bound: bool = False
@@ -166,28 +182,17 @@ class SearchReply(Reply):
     count: int = Field(default=0, description="For callers that name a collection.")
     query_time_ms: int = Field(default=0, description="For callers that name a collection.")
 
-    _text: str | None = PrivateAttr(None)
     _report: SearchReport | None = PrivateAttr(None)
-
-    @classmethod
-    def of_text(cls, text: str) -> SearchReply:
-        """A reply for reading alone."""
-        reply = cls()
-        reply._text = text
-        return reply
 
     @property
     def report(self) -> SearchReport | None:
-        """The report of the search, for who shows it in another form."""
+        """The answer that the reply was made from, for renderings as HTML."""
         return self._report
 
     def keeping(self, report: SearchReport) -> SearchReply:
-        """This reply, with the report that it was made of."""
+        """This reply, with the answer that it was made from."""
         self._report = report
         return self
-
-    def as_text(self) -> str:
-        return super().as_text() if self._text is None else self._text
 
 
 def full_reply(report: SearchReport) -> SearchReply:
@@ -224,7 +229,7 @@ def brief_reply(report: SearchReport) -> SearchReply:
 
 
 def brief_results(report: SearchReport) -> list[BriefResult]:
-    """The results as callers that name a collection get them."""
+    """The results in the form for callers that name a collection."""
     return [
         BriefResult(
             file=hit.file_path,
@@ -237,7 +242,7 @@ def brief_results(report: SearchReport) -> list[BriefResult]:
 
 
 def _with_more(reply: SearchReply, report: SearchReport) -> SearchReply:
-    """With help, notes and commits, where they were asked for, and the secondary model's part."""
+    """The reply with help, notes, commits and the state of the secondary model."""
     if report.answer.secondary_model is not None:
         reply.second_tier = report.answer.secondary_model
     if report.help is not None:
@@ -254,11 +259,10 @@ def _with_more(reply: SearchReply, report: SearchReport) -> SearchReply:
 
 
 def fit(reply: SearchReply, max_chars: int) -> SearchReply:
-    """A reply cut so that the JSON that is sent has at most ``max_chars`` characters.
+    """The reply, cut so that its JSON has at most ``max_chars`` characters.
 
     Context lines go first, from the last result upwards, then notes, then whole results from the
-    end, of the last one that is left its further places and then its last lines; at the very end
-    what is reported with the results.
+    end; of the first result its extra fields, then its last lines; then the fields of the reply.
     """
     if _chars(reply) <= max_chars:
         return reply
@@ -271,7 +275,7 @@ def fit(reply: SearchReply, max_chars: int) -> SearchReply:
 
 
 def _cuts(reply: SearchReply) -> Iterator[None]:
-    """Makes a reply shorter, a step each time it is asked for one."""
+    """Makes the reply shorter, by a step with each iteration."""
     results = reply.results
     for result in reversed(results):
         if isinstance(result, CodeResult):
@@ -297,15 +301,7 @@ def _cuts(reply: SearchReply) -> Iterator[None]:
             yield
         results.clear()
         yield
-    for extra in (
-        "help",
-        "repositories",
-        "index",
-        "scope",
-        "project_source",
-        "latency_ms",
-        "schema_name",
-    ):
+    for extra in "help repositories index scope project_source latency_ms schema_name".split():
         reply.model_fields_set.discard(extra)
         yield
 
@@ -314,29 +310,19 @@ def _chars(reply: SearchReply) -> int:
     return len(as_text(reply.model_dump(mode="json", exclude_unset=True)))
 
 
+# The fields that a result always has are those of a hit.
+_HIT_FIELDS = [name for name, field in CodeResult.model_fields.items() if field.is_required()]
+
+
 def _result(hit: Hit) -> CodeResult:
-    result = CodeResult(
-        chunk_id=hit.chunk_id,
-        file_path=hit.file_path,
-        content=hit.content,
-        start_line=hit.start_line,
-        end_line=hit.end_line,
-        similarity_score=hit.similarity_score,
-        context_before=hit.context_before,
-        context_after=hit.context_after,
-        repository_id=hit.repository_id,
-        language=hit.language,
-        symbol=hit.symbol,
-        kind=hit.kind,
-        file_kind=hit.file_kind,
-    )
+    result = CodeResult(**{name: getattr(hit, name) for name in _HIT_FIELDS})
     if hit.more_in_file:
         result.more_in_file = [
-            OtherPlace.model_validate(place, from_attributes=True) for place in hit.more_in_file
+            OtherPlace.model_validate(lines, from_attributes=True) for lines in hit.more_in_file
         ]
     if hit.also_at:
         result.also_at = [
-            SameText.model_validate(place, from_attributes=True) for place in hit.also_at
+            SameText.model_validate(copy, from_attributes=True) for copy in hit.also_at
         ]
     if hit.view != WORKTREE:
         result.commit = hit.view
@@ -349,26 +335,24 @@ def _result(hit: Hit) -> CodeResult:
 def _usage(usage: Usage) -> UsageReply:
     return UsageReply(
         how="called" if usage.is_called else "used",
-        places=[
-            UsingPlace(file_path=one.path, line=one.line, symbol=one.symbol) for one in usage.places
-        ],
+        places=[UsingPlace(file_path=p.path, line=p.line, symbol=p.symbol) for p in usage.places],
         more=usage.more,
         in_tests=usage.in_tests,
         is_all=usage.is_all,
     )
 
 
-def _index_state(truth: IndexFreshness) -> IndexState:
+def _index_state(freshness: IndexFreshness) -> IndexState:
     state = IndexState(
-        state=truth.state,
-        files_pending=truth.files_pending,
-        files_failed=truth.files_failed,
-        files_skipped=truth.files_skipped,
-        indexed_at=truth.indexed_at.isoformat() if truth.indexed_at else None,
-        checked_at=truth.checked_at.isoformat() if truth.checked_at else None,
+        state=freshness.state,
+        files_pending=freshness.files_pending,
+        files_failed=freshness.files_failed,
+        files_skipped=freshness.files_skipped,
+        indexed_at=freshness.indexed_at.isoformat() if freshness.indexed_at else None,
+        checked_at=freshness.checked_at.isoformat() if freshness.checked_at else None,
     )
-    if truth.percent is not None:
-        state.progress_percent = truth.percent
-        state.current_phase = truth.phase
-        state.estimated_time_remaining = truth.seconds_left
+    if freshness.percent is not None:
+        state.progress_percent = freshness.percent
+        state.current_phase = freshness.phase
+        state.estimated_time_remaining = freshness.seconds_left
     return state

@@ -1,19 +1,23 @@
-"""What does the tool ``symbol`` reply?"""
+"""The reply of the tool ``symbol``."""
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Literal
 
-from pydantic import BaseModel, Field, PrivateAttr
+from pydantic import BaseModel, Field
 
 from codebase_mcp.tools.fields import ProjectReply, ScopeReply, scope_reply
 from codebase_mcp.tools.reply import as_text
+from codebase_mcp.tools.search_reply import TextReply
 
 if TYPE_CHECKING:
     from codebase_mcp.app.symbols import SymbolReport
     from codebase_mcp.symbols.calls import Call
     from codebase_mcp.symbols.definition import Definition
+    from codebase_mcp.symbols.inheritance import Implementation
+    from codebase_mcp.symbols.outline import FileOutline
     from codebase_mcp.symbols.references import FoundUse
 
 Confidence = Field(ge=0, le=1, description="0.8 and above: resolved; below 0.5: only possible.")
@@ -91,7 +95,7 @@ class FileEntry(BaseModel):
     definitions: list[OutlineEntry]
 
 
-class SymbolReply(ProjectReply):
+class SymbolReply(TextReply, ProjectReply):
     operation: str = ""
     definitions: list[DefinitionEntry] = Field(default=[], description="Best first.")
     references: list[ReferenceEntry] = Field(default=[], description="By file, tests last.")
@@ -109,119 +113,99 @@ class SymbolReply(ProjectReply):
     scope: ScopeReply | None = Field(default=None, description="What was asked about.")
     notice: str = Field(default="", description="Present when some files are not indexed yet.")
 
-    _text: str = PrivateAttr("")
-
-    def text_lines(self) -> Iterator[str]:
-        """The text that was made for reading."""
-        yield self._text
-
-    @classmethod
-    def of_text(cls, text: str) -> SymbolReply:
-        """A reply that is this text."""
-        reply = cls()
-        reply._text = text
-        return reply
-
 
 def symbol_reply(report: SymbolReport, max_chars: int | None) -> SymbolReply:
     """An answer for programs: at most ``limit`` entries, as many as fit."""
-    name, entries, counts = _entries(report)
+    name, entries, fields = _entries(report)
     shown = entries[: report.question.limit]
-    total = counts.setdefault("total", len(entries))
+    total = fields.setdefault("total", len(entries))
+    if report.notice:
+        fields["notice"] = report.notice
 
     def reply(count: int) -> SymbolReply:
-        fields: dict[str, Any] = {**counts, name: shown[:count]}
-        if report.notice:
-            fields["notice"] = report.notice
         return SymbolReply(
             operation=report.question.operation,
             left_out=total - count,
             latency_ms=round(report.latency_ms, 2),
             scope=scope_reply(report.scope),
-            **fields,
+            **{**fields, name: shown[:count]},
         )
 
-    if max_chars is None or _chars(reply(len(shown))) <= max_chars:
-        return reply(len(shown))
-    low, high = 0, len(shown)
-    while low < high:  # the most entries that fit
-        middle = (low + high + 1) // 2
-        low, high = (middle, high) if _chars(reply(middle)) <= max_chars else (low, middle - 1)
-    return reply(low)
+    def is_too_long(count: int) -> bool:
+        return max_chars is not None and len(as_text(reply(count).as_json())) > max_chars
 
-
-def _chars(reply: SymbolReply) -> int:
-    return len(as_text(reply.as_json()))
+    count = bisect_left(range(1, len(shown) + 1), True, key=is_too_long)
+    return reply(count)
 
 
 def _entries(report: SymbolReport) -> tuple[str, list[Any], dict[str, Any]]:
-    """The field that an operation fills, its entries, and the fields beside it."""
-    facts = report.facts
-    if report.question.operation == "references":
+    """The field that the operation fills, its entries, and further fields."""
+    facts, operation, limit = report.facts, report.question.operation, report.question.limit
+    definitions = {"definitions": _definitions(report, facts.definitions[:limit])}
+    if operation == "references":
         assert facts.references is not None
-        beside: dict[str, Any] = {
-            "definitions": _definitions(report, facts.definitions[: report.question.limit]),
+        uses = facts.references.uses
+        return "references", _references(report, uses[:limit]), {
+            **definitions,
             "unlikely": facts.references.unlikely,
             "unresolved": facts.unresolved,
-        }
-        uses = facts.references.uses
-        beside["total"] = len(uses)
-        return "references", _references(report, uses[: report.question.limit]), beside
+            "total": len(uses),
+        }  # fmt: skip
     if facts.calls is not None:
-        beside = {"unresolved": facts.unresolved, "not_followed": facts.calls.not_followed}
-        nodes = [entry for one in facts.calls.definitions
-                 for entry in _tree(one, facts.calls.calls.get(one.key, ()))]  # fmt: skip
-        return "calls", nodes, beside
-    if report.question.operation == "implementations":
-        beside = {
-            "definitions": _definitions(report, facts.definitions[: report.question.limit]),
-            "unresolved": facts.unresolved,
-        }
-        return "implementations", _implementations(report), beside
+        nodes = [
+            entry
+            for definition in facts.calls.definitions
+            for entry in _tree(definition, facts.calls.calls.get(definition.key, ()))
+        ]
+        counts = {"unresolved": facts.unresolved, "not_followed": facts.calls.not_followed}
+        return "calls", nodes, counts
+    if operation == "implementations":
+        fields = {**definitions, "unresolved": facts.unresolved}
+        return "implementations", [*map(_implementation, facts.implementations)], fields
     if facts.outline is not None:
-        return "files", _files(report), {}
+        return "files", [*map(_file, facts.outline.files)], {}
+    every = _definitions(report, facts.definitions)
     if facts.used:
-        beside = {"definitions": _definitions(report, facts.definitions)}
-        return "references", _references(report, facts.used), beside
-    return "definitions", _definitions(report, facts.definitions), {}
+        return "references", _references(report, facts.used), {"definitions": every}
+    return "definitions", every, {}
 
 
-def _definitions(report: SymbolReport, found: Iterable[Definition]) -> list[DefinitionEntry]:
-    repositories = {one.snapshot_id: str(one.repository_id) for one in report.states}
+def _definitions(report: SymbolReport, definitions: Iterable[Definition]) -> list[DefinitionEntry]:
+    repositories = {state.snapshot_id: str(state.repository_id) for state in report.states}
     return [
         DefinitionEntry(
-            file_path=one.path,
-            symbol=one.qualified,
-            kind=one.kind,
-            start_line=one.start_line,
-            end_line=one.end_line,
-            signature=report.facts.signature(one),
-            file_kind=one.file_kind,
-            repository_id=repositories[one.snapshot_id],
+            file_path=definition.path,
+            symbol=definition.qualified,
+            kind=definition.kind,
+            start_line=definition.start_line,
+            end_line=definition.end_line,
+            signature=report.facts.signature(definition),
+            file_kind=definition.file_kind,
+            repository_id=repositories[definition.snapshot_id],
         )
-        for one in found
+        for definition in definitions
     ]
 
 
 def _references(report: SymbolReport, uses: Iterable[FoundUse]) -> list[ReferenceEntry]:
     return [
         ReferenceEntry(
-            file_path=one.path,
-            line=one.line,
-            text=report.facts.line(one.resolved.use.blob_id, one.line),
-            kind=one.kind.value,
-            enclosing=one.resolved.enclosing.qualified if one.resolved.enclosing else None,
-            file_kind=one.resolved.use.file_kind,
-            confidence=one.confidence,
-            reason=one.reason,
-            definition=_place(one.definition),
+            file_path=use.path,
+            line=use.line,
+            text=report.facts.line(use.resolved.use.blob_id, use.line),
+            kind=use.kind.value,
+            enclosing=use.resolved.enclosing.qualified if use.resolved.enclosing else None,
+            file_kind=use.resolved.use.file_kind,
+            confidence=use.confidence,
+            reason=use.reason,
+            definition=_place(use.definition),
         )
-        for one in uses
+        for use in uses
     ]
 
 
-def _place(one: Definition | None) -> str | None:
-    return None if one is None else f"{one.path}:{one.start_line}"
+def _place(definition: Definition | None) -> str | None:
+    return None if definition is None else f"{definition.path}:{definition.start_line}"
 
 
 def _tree(root: Definition, calls: Iterable[Call]) -> Iterator[CallEntry]:
@@ -238,55 +222,49 @@ def _tree(root: Definition, calls: Iterable[Call]) -> Iterator[CallEntry]:
 
 
 def _below(calls: Iterable[Call], level: int) -> Iterator[CallEntry]:
-    for one in calls:
+    for call in calls:
         entry = CallEntry(
             level=level,
-            symbol=one.definition.qualified if one.definition else None,
-            file_path=one.path,
-            start_line=one.definition.start_line if one.definition else None,
-            lines=one.lines,
-            confidence=one.confidence,
-            reason=one.reason,
+            symbol=call.definition.qualified if call.definition else None,
+            file_path=call.path,
+            start_line=call.definition.start_line if call.definition else None,
+            lines=call.lines,
+            confidence=call.confidence,
+            reason=call.reason,
         )
-        if one.is_again:
+        if call.is_again:
             entry.is_again = True
         yield entry
-        yield from _below(one.calls, level + 1)
+        yield from _below(call.calls, level + 1)
 
 
-def _implementations(report: SymbolReport) -> list[ImplementationEntry]:
-    return [
-        ImplementationEntry(
-            level=one.level,
-            symbol=one.definition.qualified if one.definition else None,
-            kind=one.definition.kind if one.definition else None,
-            file_path=one.path,
-            start_line=one.definition.start_line if one.definition else one.line,
-            end_line=one.definition.end_line if one.definition else one.line,
-            of=one.of,
-            confidence=one.confidence,
-            reason=one.reason,
-        )
-        for one in report.facts.implementations
-    ]
+def _implementation(found: Implementation) -> ImplementationEntry:
+    definition = found.definition
+    return ImplementationEntry(
+        level=found.level,
+        symbol=definition.qualified if definition else None,
+        kind=definition.kind if definition else None,
+        file_path=found.path,
+        start_line=definition.start_line if definition else found.line,
+        end_line=definition.end_line if definition else found.line,
+        of=found.of,
+        confidence=found.confidence,
+        reason=found.reason,
+    )
 
 
-def _files(report: SymbolReport) -> list[FileEntry]:
-    assert report.facts.outline is not None
-    return [
-        FileEntry(
-            file_path=one.file.path,
-            language=one.file.language,
-            definitions=[
-                OutlineEntry(
-                    symbol=symbol.qualified,
-                    kind=symbol.kind,
-                    start_line=symbol.start_line,
-                    end_line=symbol.end_line,
-                    depth=symbol.depth,
-                )
-                for symbol in one.definitions
-            ],
-        )
-        for one in report.facts.outline.files
-    ]
+def _file(outline: FileOutline) -> FileEntry:
+    return FileEntry(
+        file_path=outline.file.path,
+        language=outline.file.language,
+        definitions=[
+            OutlineEntry(
+                symbol=symbol.qualified,
+                kind=symbol.kind,
+                start_line=symbol.start_line,
+                end_line=symbol.end_line,
+                depth=symbol.depth,
+            )
+            for symbol in outline.definitions
+        ],
+    )

@@ -97,25 +97,23 @@ def question_of(arguments: SymbolArguments) -> SymbolQuestion:
     Raises:
         InvalidInput: it is about nothing, or about a name and a place.
     """
-    from codebase_mcp.symbols.answer import SymbolQuestion  # noqa: PLC0415 - not for the handshake
-    from codebase_mcp.symbols.lookup import clean_path, parse_place  # noqa: PLC0415
+    from codebase_mcp.symbols.lookup import parse_place  # noqa: PLC0415 - not for the handshake
+    from codebase_mcp.tools.answers import symbol_question  # noqa: PLC0415
 
     check_operation(OPERATIONS, arguments.operation, arguments)
-    place = None
-    if arguments.operation != "outline":
+    if arguments.operation == "outline":
+        target = arguments.path or ""
+    else:
         if (arguments.name is None) == (arguments.place is None):
             message = f"{arguments.operation} takes a name or a place"
             raise InvalidInput.of("name", arguments.name, message, rule="one of: name, place")
-        written = arguments.place or arguments.name or ""
-        place = parse_place(written)
-        if place is None and arguments.place is not None:
-            message = f"Not a place: {written[:200]!r}"
-            raise InvalidInput.of("place", written, message, rule="PATH:LINE")
-    return SymbolQuestion(
+        target = arguments.place or arguments.name or ""
+        if arguments.place is not None and parse_place(target) is None:
+            message = f"Not a place: {target[:200]!r}"
+            raise InvalidInput.of("place", target, message, rule="PATH:LINE")
+    return symbol_question(
         arguments.operation,
-        name=None if place else arguments.name,
-        place=place,
-        path=clean_path(arguments.path or ""),
+        target,
         ref=arguments.ref,
         depth=arguments.depth,
         limit=arguments.limit,

@@ -1,15 +1,14 @@
-"""What does the tool ``vcs`` reply?"""
+"""The reply of the tool ``vcs``."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Literal
+from typing import Literal, Self
 
-from pydantic import BaseModel, Field, PrivateAttr
+from pydantic import BaseModel, Field
 
 from codebase_mcp.secrets.masking import mask_token
 from codebase_mcp.tools.fields import ProjectReply, ScopeReply, ShownName
-from codebase_mcp.tools.search_reply import BriefResult
+from codebase_mcp.tools.search_reply import BriefResult, TextReply
 
 
 class SymbolEntry(BaseModel):
@@ -104,7 +103,7 @@ class CommitEntry(BaseModel):
     branches: list[ShownName] = Field(default=[], description="That have it, where HEAD does not.")
 
 
-class VcsReply(ProjectReply):
+class VcsReply(TextReply, ProjectReply):
     status: str = Field(default="", description="index_repository: success, partial or failed.")
     files_processed: int = 0
     chunks_created: int = 0
@@ -138,15 +137,7 @@ class VcsReply(ProjectReply):
     repository_id: str = ""
     scope: ScopeReply | None = Field(default=None, description="What was searched or compared.")
 
-    _text: str = PrivateAttr("")
-
-    def text_lines(self) -> Iterator[str]:
-        """The text that was made for reading."""
-        yield self._text
-
     @classmethod
-    def of_text(cls, text: str) -> VcsReply:
-        """A reply that is this text."""
-        reply = cls()
-        reply._text = mask_token(text)
-        return reply
+    def of_text(cls, text: str) -> Self:
+        """A reply that is this text; names in it may hold tokens."""
+        return super().of_text(mask_token(text))

@@ -1,4 +1,4 @@
-"""The operations of ``vcs`` that index and search other states, and the history."""
+"""The operations of ``vcs`` that index and search branches, and search the history."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from codebase_mcp.tools.code import index_reply, index_with_progress
 from codebase_mcp.tools.fields import named_repository, scope_reply
 from codebase_mcp.tools.names import tool_named
 from codebase_mcp.tools.problems import problems_in
-from codebase_mcp.tools.rules import check_moment
 from codebase_mcp.tools.search_reply import brief_results
 from codebase_mcp.tools.toolset import Caller
 from codebase_mcp.tools.vcs_reply import CommitEntry, IndexedRef, VcsReply
@@ -19,10 +18,10 @@ if TYPE_CHECKING:
     from codebase_mcp.search.history import FoundCommit
     from codebase_mcp.tools.vcs import Vcs
 
-# How many paths of a commit are listed.
+# The most paths of a commit that are listed.
 MAX_PATHS = 50
 
-# How many results a search has, unless the caller says otherwise.
+# The results of a search without a limit.
 DEFAULT_RESULTS = 10
 
 
@@ -44,18 +43,18 @@ async def index(caller: Caller, arguments: Vcs) -> VcsReply:
     run, runs = report.run, report.branches
     if caller.replies == "text":
         lines = [
-            f"{name} {one.commit}: {one.chunks_created} new chunks" for name, one in runs.items()
+            f"{name} {ref.commit}: {ref.chunks_created} new chunks" for name, ref in runs.items()
         ]
         return VcsReply.of_text("\n".join([index_reply(report).as_text(), *lines]))
     return VcsReply(
         status=run.status,
         files_processed=run.files_indexed + run.files_unchanged,
-        chunks_created=run.chunks_created + sum(one.chunks_created for one in runs.values()),
+        chunks_created=run.chunks_created + sum(ref.chunks_created for ref in runs.values()),
         branches=[
-            IndexedRef(name=name, commit=one.commit, chunks_created=one.chunks_created)
-            for name, one in runs.items()
+            IndexedRef(name=name, commit=ref.commit, chunks_created=ref.chunks_created)
+            for name, ref in runs.items()
         ],
-        errors=[*run.errors, *(error for one in runs.values() for error in one.errors)],
+        errors=[*run.errors, *(error for ref in runs.values() for error in ref.errors)],
         notices=[run.notice] if run.notice else [],
         repository_id=str(run.repository_id),
         project_id=report.project.project_id,
@@ -64,23 +63,20 @@ async def index(caller: Caller, arguments: Vcs) -> VcsReply:
 
 
 async def search_branch(caller: Caller, arguments: Vcs) -> VcsReply:
-    """Search another state of the code."""
+    """Search a branch, a tag, a commit, or a change."""
     from codebase_mcp.search.help import secondary_note  # noqa: PLC0415 - not for the handshake
-    from codebase_mcp.search.search import Request  # noqa: PLC0415
+    from codebase_mcp.tools import answers  # noqa: PLC0415
 
     assert arguments.query is not None
-    request = Request(
-        limit=_limit(caller, arguments),
-        by_definition=caller.replies == "text",
-    )
-    report = await caller.app.search(
+    report = await answers.search(
+        caller.app,
         arguments.query,
         arguments.collection,
-        request,
+        caller.identity,
         repository=named_repository(arguments.repository_id),
         ref=arguments.branch,
-        identity=caller.identity,
-        with_help=True,
+        limit=_limit(caller, arguments),
+        by_definition=caller.replies == "text",
     )
     if caller.replies == "text":
         from codebase_mcp.replies.text import search_text  # noqa: PLC0415
@@ -99,21 +95,19 @@ async def search_branch(caller: Caller, arguments: Vcs) -> VcsReply:
 
 async def search_history(caller: Caller, arguments: Vcs) -> VcsReply:
     """Search the commits."""
-    from codebase_mcp.search.history import HistoryFilters  # noqa: PLC0415 - seldom needed
+    from codebase_mcp.tools.answers import search_history as answer  # noqa: PLC0415
 
-    filters = HistoryFilters(
+    report = await answer(
+        caller.app,
+        arguments.query,
+        arguments.collection,
+        caller.identity,
+        repository=named_repository(arguments.repository_id),
         path=arguments.path,
         author=arguments.author,
-        since=check_moment(arguments.since, "since"),
-        until=check_moment(arguments.until, "until", is_end=True),
-    )
-    report = await caller.app.history.search(
-        arguments.query or "",
-        arguments.collection,
-        filters,
+        since=arguments.since,
+        until=arguments.until,
         limit=_limit(caller, arguments),
-        identity=caller.identity,
-        repository=named_repository(arguments.repository_id),
     )
     if caller.replies == "text":
         from codebase_mcp.replies.history import history_text  # noqa: PLC0415
@@ -123,7 +117,7 @@ async def search_history(caller: Caller, arguments: Vcs) -> VcsReply:
         project_id=report.project.project_id,
         project_source=report.project_source,
         scope=scope_reply(report.scope),
-        commits=[_commit_entry(one) for one in report.commits],
+        commits=[*map(_commit_entry, report.commits)],
         count=len(report.commits),
         query_time_ms=round(report.latency_ms),
         notices=list(report.notices),
@@ -131,10 +125,10 @@ async def search_history(caller: Caller, arguments: Vcs) -> VcsReply:
 
 
 def _limit(caller: Caller, arguments: Vcs) -> int:
-    """How many results are wanted: as many as search_code gives a caller who names a collection.
+    """The limit of a search, with the bounds that search_code has for this caller.
 
     Raises:
-        InvalidInput: it gives fewer.
+        InvalidInput: it is out of bounds.
     """
     if arguments.limit is None:
         return DEFAULT_RESULTS

@@ -1,0 +1,355 @@
+"""Questions about code from the shell: the agents' text, coloured on a terminal, or JSON."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+from dataclasses import asdict, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from codebase_mcp.cli.calling import open_shell
+from codebase_mcp.cli.commands import SYMBOL_OPERATIONS
+from codebase_mcp.cli.here import project_here, repository_here, shown_progress
+from codebase_mcp.cli.numbers import number_of
+from codebase_mcp.cli.output import print_json, reply_budget, say
+from codebase_mcp.errors import InvalidInput
+from codebase_mcp.settings.loading import DEFAULT, Settings
+
+if TYPE_CHECKING:
+    from codebase_mcp.app.reports import HistoryReport, SymbolReport
+    from codebase_mcp.search.history import FoundCommit
+    from codebase_mcp.source.git_directory import GitRepository
+    from codebase_mcp.source.git_refs import Ref
+
+# A command may spend more time on checking files than a search of a server.
+CHECK_MS = 2_000
+
+# The first of these that exists is the branch that all branches are compared with.
+_DEFAULT_BRANCHES = ("main", "master", "trunk")
+_REF_PREFIXES = {"branch": "refs/heads/", "remote": "refs/remotes/", "tag": "refs/tags/"}
+
+
+def with_check_limit(settings: Settings) -> Settings:
+    """The settings with the time limit of a command for checking files, unless one was set."""
+    is_set = settings.sources.get("check_ms", DEFAULT) != DEFAULT
+    return settings if is_set else replace(settings, check_ms=CHECK_MS)
+
+
+def show(text: str, latency_ms: float | None = None) -> int:
+    """Print the text of a reply, in colour on a terminal; the exit status."""
+    if not sys.stdout.isatty():
+        say(text)
+        return 0
+    from codebase_mcp.cli.terminal import Terminal  # noqa: PLC0415 - not into a pipe
+
+    console = Terminal()
+    console.print_reply(text)
+    if latency_ms is not None:
+        console.print(f"{latency_ms:.0f} ms", style="dim")
+    return 0
+
+
+async def search(options: argparse.Namespace, settings: Settings) -> int:
+    """Search code; the exit status is 0 also without results."""
+    query = " ".join(options.query)
+    ref = " ".join(options.ref) if options.ref else None
+    async with open_shell(with_check_limit(settings)) as shell:
+        app = await shell.app()
+        project, repository = (
+            await project_here(app, options, shell.identity),
+            repository_here(options),
+        )
+        if options.json:
+            arguments = {
+                "query": query,
+                "project_id": project,
+                "repository_id": repository,
+                "ref": ref,
+                **{
+                    name: getattr(options, name)
+                    for name in (
+                        *("limit", "context_lines", "explain"),
+                        *("file_type", "directory", "with_history"),
+                    )
+                },
+            }
+            given = {name: value for name, value in arguments.items() if value is not None}
+            return print_json(await shell.call("search_code", given))
+        from codebase_mcp.tools import answers  # noqa: PLC0415 - the product is open by now
+
+        context_lines = number_of("context", options.context_lines, 0, 50)
+        with shown_progress(hidden=False) as report:
+            answer = await answers.search(
+                app,
+                query,
+                project,
+                shell.identity,
+                filters=answers.file_filters(
+                    file_type=options.file_type, directory=options.directory
+                ),
+                repository=repository,
+                ref=ref,
+                limit=number_of("limit", options.limit, 1, 50),
+                context_lines=context_lines,
+                explain=options.explain,
+                with_history=options.with_history,
+                report=report,
+            )
+    from codebase_mcp.replies.text import search_text  # noqa: PLC0415
+
+    return show(search_text(answer, settings.reply_chars, context_lines), answer.latency_ms)
+
+
+async def log_search(options: argparse.Namespace, settings: Settings) -> int:
+    """Search commits, or show the history of a symbol."""
+    from codebase_mcp.replies import history as texts  # noqa: PLC0415 - not for the help
+    from codebase_mcp.tools import answers  # noqa: PLC0415
+
+    query = " ".join(options.query)
+    filters = {name: getattr(options, name) for name in ("path", "author", "since", "until")}
+    has_question = bool(query.strip() or any(filters.values()))
+    name = (options.symbol or "").strip().replace("::", ".").strip(".")
+    if options.symbol is not None and (not name or has_question):
+        raise InvalidInput.of(
+            "symbol",
+            options.symbol[:50],
+            "--symbol takes a name, and neither a question nor a filter",
+            rule="a name alone",
+        )
+    if not name and not has_question:
+        raise InvalidInput.of(
+            "query", "", "Give a question, or one of --path, --author, --since, --until",
+            rule="a question or a filter",
+        )  # fmt: skip
+    limit = number_of("limit", options.limit, 1, 50)
+    async with open_shell(settings) as shell:
+        app, identity = await shell.app(), shell.identity
+        project, repository = await project_here(app, options, identity), repository_here(options)
+        if name:
+            events = await app.history.of_symbol(
+                name, project, identity=identity, repository=repository
+            )
+            if options.json:
+                return print_json(symbol_json(events, limit))
+            return show(texts.symbol_text(events, limit, reply_budget(settings)))
+        commits = await answers.search_history(
+            app, query, project, identity, repository=repository, limit=limit, **filters
+        )
+    if options.json:
+        return print_json(history_json(commits))
+    return show(texts.history_text(commits, reply_budget(settings)), commits.latency_ms)
+
+
+def symbol_json(report: SymbolReport, limit: int) -> dict[str, Any]:
+    """The history of a symbol for programs, with at most ``limit`` events a repository."""
+    return {
+        "symbol": report.name,
+        "repositories": [
+            {
+                "repository_id": str(repository_id),
+                "root": str(report.repositories[repository_id].root),
+                "commits": history.commits,
+                "is_complete": history.is_complete,
+                "events_total": len(history.events),
+                "events": [
+                    asdict(event) | {"at": event.at.isoformat()} for event in history.events[:limit]
+                ],
+            }
+            for repository_id, history in report.histories.items()
+        ],
+        "notices": list(report.notices),
+    }
+
+
+def history_json(report: HistoryReport) -> dict[str, Any]:
+    """Commits for programs."""
+    return {
+        "commits": [_commit_json(commit) for commit in report.commits],
+        "count": len(report.commits),
+        "project_id": report.project.project_id,
+        "repositories": {
+            str(repository_id): {"name": facts.name, "root": str(facts.root)}
+            for repository_id, facts in report.repositories.items()
+        },
+        "commits_read": {str(key): count for key, count in report.read.items()},
+        "notices": list(report.notices),
+        "latency_ms": round(report.latency_ms, 2),
+    }
+
+
+def _commit_json(commit: FoundCommit) -> dict[str, Any]:
+    return {
+        "commit": commit.hash,
+        "author": commit.author_name,
+        "email": commit.author_email,
+        "date": commit.authored_at.isoformat(),
+        **{n: getattr(commit, n) for n in ("subject", "excerpt", "message", "score", "is_merge")},
+        "branches": list(commit.branches),
+        "lines_added": commit.added,
+        "lines_removed": commit.removed,
+        "paths": [
+            {
+                "path": change.path,
+                "lines_added": change.added,
+                "lines_removed": change.removed,
+                **({"former_path": change.former} if change.former else {}),
+            }
+            for change in commit.changes[:20]
+        ],
+        "paths_total": commit.paths_total,
+        "repository_id": str(commit.repository_id),
+    }
+
+
+async def symbol(options: argparse.Namespace, settings: Settings) -> int:
+    """Answer a question about a name, a place or a path."""
+    from codebase_mcp.tools.answers import symbol_question  # noqa: PLC0415 - not for the help
+
+    operation, target = options.operation, options.target
+    if target is None:
+        operation, target = "definition", operation
+    elif operation not in SYMBOL_OPERATIONS:
+        raise InvalidInput.of(
+            "operation",
+            operation,
+            f"No operation of symbol: {operation}",
+            rule=", ".join(SYMBOL_OPERATIONS),
+            hint=f"The operations are {', '.join(SYMBOL_OPERATIONS)}.",
+        )
+    question = symbol_question(
+        operation,
+        target,
+        ref=options.ref,
+        depth=number_of("depth", options.depth, 1, 3),
+        limit=number_of("limit", options.limit, 1, 500),
+    )
+    async with open_shell(settings) as shell:
+        app = await shell.app()
+        project = await project_here(app, options, shell.identity)
+        with shown_progress(hidden=options.json) as progress:
+            answer = await app.symbols.ask(
+                question,
+                project,
+                shell.identity,
+                repository=repository_here(options),
+                report=progress,
+            )
+    if options.json:
+        from codebase_mcp.tools.symbol_reply import symbol_reply  # noqa: PLC0415 - for JSON alone
+
+        return print_json(symbol_reply(answer, None).as_json())
+    from codebase_mcp.replies.symbols import symbol_text  # noqa: PLC0415
+
+    return show(symbol_text(answer, reply_budget(settings)))
+
+
+async def impact(options: argparse.Namespace, settings: Settings) -> int:
+    """Show the impact of a commit, of ``A...B``, or of the uncommitted changes."""
+    from codebase_mcp.changes.impact import change_named  # noqa: PLC0415 - parses code
+
+    async with open_shell(settings) as shell:
+        app = await shell.app()
+        project = await project_here(app, options, shell.identity)
+        repository = await app.changes.repository(project, identity=shell.identity)
+        answer = await app.changes.impact(repository, change_named(options.change))
+    if options.json:
+        from codebase_mcp.tools.vcs import impact_reply  # noqa: PLC0415 - for JSON alone
+
+        return print_json(impact_reply(answer, None).as_json())
+    from codebase_mcp.replies.changes import impact_text  # noqa: PLC0415
+    from codebase_mcp.replies.paths import scope_note  # noqa: PLC0415
+
+    return show(impact_text(answer, reply_budget(settings), note=scope_note(repository.scope)))
+
+
+async def compare(options: argparse.Namespace, settings: Settings) -> int:
+    """Compare two branches, tags or commits, or the files on disk with a commit: by git alone."""
+    from codebase_mcp.changes.compare import compare  # noqa: PLC0415 - parses code
+
+    answer = await asyncio.to_thread(
+        compare,
+        _repository(options.path),
+        options.a,
+        options.b,
+        direct=options.direct,
+        symbols=options.symbols,
+    )
+    if options.json:
+        from codebase_mcp.tools.vcs import comparison_reply  # noqa: PLC0415 - for JSON alone
+
+        return print_json(comparison_reply(answer, answer.differences.total).as_json())
+    from codebase_mcp.replies.changes import comparison_text  # noqa: PLC0415
+
+    return show(comparison_text(answer, sys.maxsize))
+
+
+async def branches(options: argparse.Namespace, settings: Settings) -> int:
+    """List the branches and tags of a repository, the newest first: by git alone."""
+    repository = _repository(options.path)
+    refs, base, distances = await asyncio.to_thread(_refs, repository)
+    if options.json:
+        return print_json([_ref_json(ref, distances.get(ref)) for ref in refs])
+    rows = [
+        [
+            ref.name + (" *" if ref.is_head else ""),
+            ref.kind,
+            ref.commit[:12],
+            datetime.fromtimestamp(ref.committed_at, UTC).astimezone().strftime("%Y-%m-%d %H:%M"),
+            *map(str, distances.get(ref, ())),
+        ]
+        for ref in refs
+    ]
+    if not sys.stdout.isatty():
+        for row in rows:
+            say("\t".join(row))
+        return 0
+    from rich.table import Column, Table  # noqa: PLC0415 - on a terminal alone
+
+    from codebase_mcp.cli.terminal import Terminal  # noqa: PLC0415
+
+    distance = [f"ahead of {base}", "behind"] if distances else []
+    table = Table(Column("name", overflow="fold"), "kind", "commit", "date", *distance, box=None)
+    for ref, row in zip(refs, rows, strict=True):
+        table.add_row(*row, style="bold" if ref.is_head else None)
+    Terminal().print(table)
+    return 0
+
+
+def _repository(path: str) -> GitRepository:
+    from codebase_mcp.source.git_directory import git_repository_at  # noqa: PLC0415
+
+    repository = git_repository_at(Path(path).expanduser().resolve())
+    if repository is None:
+        raise InvalidInput.of(
+            "path", path, f"{path} is not in a git repository", rule="a git repository"
+        )
+    return repository
+
+
+def _refs(repository: GitRepository) -> tuple[list[Ref], str | None, dict[Ref, tuple[int, int]]]:
+    """The refs, the newest first, the default branch, and how many commits each is ahead of it
+    and behind."""
+    from codebase_mcp.source.git_changes import ahead_behind_of_refs  # noqa: PLC0415
+    from codebase_mcp.source.git_refs import list_refs  # noqa: PLC0415
+
+    refs = sorted(list_refs(repository), key=lambda ref: (-ref.committed_at, ref.kind, ref.name))
+    own = {ref.name: ref for ref in refs if ref.kind == "branch"}
+    head = next((ref.name for ref in refs if ref.is_head), None)
+    base = next((name for name in (*_DEFAULT_BRANCHES, head) if name in own), None)
+    by_name = {} if base is None else ahead_behind_of_refs(repository, own[base].commit)
+    distances = {
+        ref: by_name[name]
+        for ref in refs
+        if (name := _REF_PREFIXES[ref.kind] + ref.name) in by_name
+    }
+    return refs, base, distances
+
+
+def _ref_json(ref: Ref, distance: tuple[int, int] | None) -> dict[str, Any]:
+    content = asdict(ref) | {
+        "committed_at": datetime.fromtimestamp(ref.committed_at, UTC).isoformat()
+    }
+    return content if distance is None else content | {"ahead": distance[0], "behind": distance[1]}

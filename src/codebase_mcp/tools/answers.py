@@ -1,0 +1,165 @@
+"""A function for each kind of question: it checks the parameters and returns the answer.
+
+Tools, commands and pages call these, then render the same answer as JSON, text or HTML.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from codebase_mcp.errors import InvalidInput
+from codebase_mcp.search.filters import FileFilters
+from codebase_mcp.search.history import HistoryFilters
+from codebase_mcp.search.search import Request
+from codebase_mcp.tools.rules import (
+    check_directory,
+    check_file_type,
+    check_moment,
+    check_query,
+    check_ref,
+)
+
+if TYPE_CHECKING:
+    from uuid import UUID
+
+    from codebase_mcp.app.app import App, HistoryReport, SearchReport
+    from codebase_mcp.app.first_runs import ReportProgress
+    from codebase_mcp.app.scopes import NamedRepository
+    from codebase_mcp.projects.identity import Identity
+    from codebase_mcp.symbols.answer import Operation, SymbolQuestion
+
+
+def file_filters(
+    *,
+    file_type: str | None = None,
+    extensions: Iterable[str] = (),
+    languages: Iterable[str] = (),
+    kind: str | None = None,
+    directory: str | None = None,
+    repository_id: UUID | None = None,
+) -> FileFilters:
+    """The files to search; ``file_type`` is an extension, ``extensions`` may begin with a dot.
+
+    Raises:
+        InvalidInput: a value is invalid, or ``file_type`` is not among the extensions.
+    """
+    endings = [extension.lstrip(".").lower() for extension in extensions]
+    if file_type := check_file_type(file_type):
+        if endings and file_type.lower() not in endings:
+            raise InvalidInput.of(
+                "file_type",
+                file_type,
+                "file_type and filter.file_extensions exclude each other's files",
+                rule="file_type among filter.file_extensions",
+                hint="Pass one of the two.",
+            )
+        endings = [file_type.lower()]
+    return FileFilters(
+        repository_id=repository_id,
+        extensions=tuple(endings) or None,
+        languages=tuple(language.lower() for language in languages) or None,
+        kinds=(kind,) if kind else None,
+        directory=check_directory(directory) or None,
+    )
+
+
+async def search(
+    app: App,
+    query: str,
+    project_id: str | None,
+    identity: Identity,
+    *,
+    filters: FileFilters | None = None,
+    repository: NamedRepository = None,
+    ref: str | None = None,
+    limit: int = 10,
+    context_lines: int = 10,
+    explain: bool = False,
+    by_definition: bool = True,
+    with_notes: bool = False,
+    with_history: bool = False,
+    report: ReportProgress | None = None,
+) -> SearchReport:
+    """Search code; hits are definitions, or chunks unless ``by_definition``.
+
+    Raises:
+        InvalidInput: the query or the ref is invalid.
+        ProjectNotFound, DatabaseUnavailable, EmbeddingUnavailable: as `App.search`.
+    """
+    return await app.search(
+        check_query(query),
+        project_id,
+        Request(
+            filters or FileFilters(),
+            limit=limit,
+            context_lines=context_lines,
+            explain=explain,
+            by_definition=by_definition,
+        ),
+        repository=repository,
+        ref=check_ref(ref, "ref") if ref else None,
+        identity=identity,
+        with_notes=with_notes,
+        with_help=True,
+        with_history=with_history,
+        report=report,
+    )
+
+
+async def search_history(
+    app: App,
+    query: str | None,
+    project_id: str | None,
+    identity: Identity,
+    *,
+    repository: NamedRepository = None,
+    path: str | None = None,
+    author: str | None = None,
+    since: str | None = None,
+    until: str | None = None,
+    limit: int = 10,
+) -> HistoryReport:
+    """Search commits; ``since`` and ``until`` are ISO dates or times.
+
+    Raises:
+        InvalidInput: the query or a time is invalid.
+        ProjectNotFound, DatabaseUnavailable: as `History.search`.
+    """
+    filters = HistoryFilters(
+        path=(path or "").removeprefix("./").strip("/") or None,
+        author=author or None,
+        since=check_moment(since, "since"),
+        until=check_moment(until, "until", is_end=True),
+    )
+    return await app.history.search(
+        check_query(query) if query and query.strip() else "",
+        project_id,
+        filters,
+        limit=limit,
+        identity=identity,
+        repository=repository,
+    )
+
+
+def symbol_question(
+    operation: Operation, target: str, *, ref: str | None = None, depth: int = 1, limit: int = 50
+) -> SymbolQuestion:
+    """A question about a name or a ``path:line``; an outline is of a path.
+
+    Raises:
+        InvalidInput: the ref is invalid.
+    """
+    from codebase_mcp.symbols.answer import SymbolQuestion  # noqa: PLC0415 - parses code
+    from codebase_mcp.symbols.lookup import clean_path, parse_place  # noqa: PLC0415
+
+    is_outline, place = operation == "outline", parse_place(target)
+    return SymbolQuestion(
+        operation,
+        name=None if place or is_outline else target,
+        place=None if is_outline else place,
+        path=clean_path(place.path if place else target) if is_outline else None,
+        ref=check_ref(ref, "ref") if ref else None,
+        depth=depth,
+        limit=limit,
+    )
