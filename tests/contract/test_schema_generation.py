@@ -17,8 +17,8 @@ from mcp_types import Implementation
 
 from codebase_mcp.settings.loading import TOOLSETS
 from codebase_mcp.tools.catalog import all_tools
-from codebase_mcp.tools.problems import types_in
 from codebase_mcp.tools.reply import as_text, output_schema
+from codebase_mcp.tools.schemas import types_in
 from codebase_mcp.tools.server import build_server
 
 SNAPSHOT = Path(__file__).parent / "schemas.json"

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from fastmcp import Client
 
-from codebase_mcp.settings.loading import TOOLSETS as TOOLSETS_SHOWN
-from codebase_mcp.tools.catalog import TOOLSETS
-from codebase_mcp.tools.server import RECORD_INSTRUCTIONS, build_server, instructions_for
+from codebase_mcp.settings.toolsets import TOOLS, TOOLSETS
+from codebase_mcp.tools.catalog import toolsets
+from codebase_mcp.tools.server import build_server, instructions_for
 
 pytestmark = pytest.mark.anyio
 
@@ -23,7 +23,7 @@ async def test_the_default_toolset_shows_exactly_the_two_tools(client: Client[An
 
 
 async def test_every_tool_has_a_title_all_hints_and_a_short_description(mode: Any) -> None:
-    async with Client(build_server(refuse, TOOLSETS_SHOWN), mode=mode) as client:
+    async with Client(build_server(refuse, TOOLSETS), mode=mode) as client:
         tools = await client.list_tools()
     assert len(tools) == 29
     for tool in tools:
@@ -41,7 +41,7 @@ async def test_every_tool_has_a_title_all_hints_and_a_short_description(mode: An
 
 
 async def test_what_only_reads_is_announced_as_reading(mode: Any) -> None:
-    async with Client(build_server(refuse, TOOLSETS_SHOWN), mode=mode) as client:
+    async with Client(build_server(refuse, TOOLSETS), mode=mode) as client:
         hints = {tool.name: tool.annotations for tool in await client.list_tools()}
     assert {name for name, hint in hints.items() if hint and hint.read_only_hint} == {
         "search_code", "get_indexing_status", "project", "get_active_project", "list_projects",
@@ -52,9 +52,8 @@ async def test_what_only_reads_is_announced_as_reading(mode: Any) -> None:
 
 async def test_the_instructions_are_short_and_reach_the_client(client: Client[Any]) -> None:
     assert client.instructions == instructions_for(["code"])
-    assert len(instructions_for(TOOLSETS_SHOWN).encode()) < 2048
-    assert all(line in instructions_for(TOOLSETS_SHOWN) for line in RECORD_INSTRUCTIONS.values())
-    assert RECORD_INSTRUCTIONS.keys() | {"code"} == set(TOOLSETS_SHOWN)
+    assert len(instructions_for(TOOLSETS).encode()) < 2048
+    assert all(toolset.instructions in instructions_for(TOOLSETS) for toolset in toolsets())
     assert client.server_info is not None
     assert client.server_info.name == "codebase-mcp"
     assert client.server_info.version == version("codebase-mcp")
@@ -66,7 +65,7 @@ async def refuse() -> Any:
 
 
 async def test_listing_the_tools_opens_neither_database_nor_model(mode: Any) -> None:
-    async with Client(build_server(refuse, TOOLSETS_SHOWN), mode=mode) as client:
+    async with Client(build_server(refuse, TOOLSETS), mode=mode) as client:
         assert await client.list_tools()
 
 
@@ -79,8 +78,13 @@ def test_the_handshake_loads_neither_driver_nor_arrays() -> None:
 
 
 def test_names_of_tools_are_unique_across_toolsets() -> None:
-    names = [tool.name for toolset in TOOLSETS for tool in toolset.tools]
+    names = [tool.name for toolset in toolsets() for tool in toolset.tools]
     assert len(names) == len(set(names))
+
+
+def test_the_list_of_toolsets_is_what_their_modules_declare() -> None:
+    declared = {toolset.name: tuple(tool.name for tool in toolset.tools) for toolset in toolsets()}
+    assert declared == TOOLS
 
 
 @pytest.mark.parametrize(
@@ -127,7 +131,7 @@ async def test_an_unknown_tool_is_answered_with_the_nearest_one_and_its_toolset(
 
 
 async def test_the_name_of_an_unknown_tool_is_repeated_in_short(mode: Any) -> None:
-    async with Client(build_server(refuse, TOOLSETS_SHOWN), mode=mode) as client:
+    async with Client(build_server(refuse, TOOLSETS), mode=mode) as client:
         result = await client.call_tool("x" * 2_000_000, {}, raise_on_error=False)
     assert result.structured_content is not None
     assert len(json.dumps(result.structured_content)) < 4_096

@@ -9,22 +9,27 @@ from uuid import UUID
 
 from pydantic import BaseModel, Field
 
+from codebase_mcp.tools.arguments import Arguments
 from codebase_mcp.tools.fields import ProjectId, RecordReply
-from codebase_mcp.tools.operations import Operation, check_operation
 from codebase_mcp.tools.rules import MAX_SESSION_ID_CHARS, text
 from codebase_mcp.tools.text import INDENT, joined, moment
-from codebase_mcp.tools.toolset import Arguments, Caller, Hints, Toolset, ToolSpec
+from codebase_mcp.tools.toolset import Caller, Operation, Toolset
 
 if TYPE_CHECKING:
     from codebase_mcp.app.app import InProject
     from codebase_mcp.records.agents import Agent as AgentRecord
+
+TOOLSET = Toolset(
+    "agents",
+    "agent tells what other agents do, and them what you do.",
+)
 
 OPERATIONS = {
     "create_session": Operation(("agent_name",), ("session_id",)),
     "track_execution": Operation(
         ("agent_name",), ("tool_name", "success", "duration_ms", "summary", "error")
     ),
-    "get_state": Operation(("agent_name",)),
+    "get_state": Operation(("agent_name",), scope="read"),
 }
 
 
@@ -119,6 +124,7 @@ class AgentReply(RecordReply):
         yield from (INDENT + execution.line() for execution in self.recent)
 
 
+@TOOLSET.tool("Keep track of agents", operations=OPERATIONS)
 async def agent(caller: Caller, arguments: Agent) -> AgentReply:
     """Keep track of the agents that work in this project.
 
@@ -127,7 +133,6 @@ async def agent(caller: Caller, arguments: Agent) -> AgentReply:
     - get_state: whether it is at work, its successes, failures and latest doings. Look before you
       start it again.
     """
-    check_operation(OPERATIONS, arguments.operation, arguments)
     match arguments.operation:
         case "create_session":
             return await _create_session(caller, arguments)
@@ -189,19 +194,3 @@ def _reply(here: InProject, found: AgentRecord) -> AgentReply:
         project_id=here.project.project_id,
         project_source=here.source,
     )
-
-
-AGENTS = Toolset(
-    "agents",
-    (
-        ToolSpec(
-            name="agent",
-            title="Keep track of agents",
-            arguments=Agent,
-            run=agent,
-            reply=AgentReply,
-            annotations=Hints(),
-            operation_scopes={"get_state": "read"},
-        ),
-    ),
-)

@@ -8,10 +8,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 from uuid import UUID
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from codebase_mcp.errors import InvalidInput
 from codebase_mcp.guidance import ABSENT, ASK, GREP, INDEXED, STOP
+from codebase_mcp.tools.arguments import ArgumentPart, Arguments
 from codebase_mcp.tools.fields import (
     Names,
     ProjectId,
@@ -19,7 +20,6 @@ from codebase_mcp.tools.fields import (
     RepositoryChoice,
     named_repository,
 )
-from codebase_mcp.tools.limits import Limits
 from codebase_mcp.tools.reply import Reply
 from codebase_mcp.tools.rules import (
     DIRECTORY,
@@ -31,11 +31,20 @@ from codebase_mcp.tools.rules import (
 )
 from codebase_mcp.tools.search_reply import SearchReply, brief_reply, fit, full_reply
 from codebase_mcp.tools.text import INDENT, lines_of
-from codebase_mcp.tools.toolset import Arguments, Caller, Hints, Toolset, ToolSpec
+from codebase_mcp.tools.toolset import READS, REPEATS, Caller, Toolset
 
 if TYPE_CHECKING:
     from codebase_mcp.app.reports import IndexReport
     from codebase_mcp.search.filters import FileFilters
+
+INSTRUCTIONS = f"""\
+Search over code, by meaning and by words.
+
+1. search_code before grep and before reading files. {ASK}
+2. {STOP} {ABSENT} No results: reword it or drop filters.
+3. {INDEXED} index.state says how far. {GREP}
+"""
+TOOLSET = Toolset("code", INSTRUCTIONS)
 
 # The interval of progress notifications: clients show them, and some drop silent calls.
 PROGRESS_INTERVAL_S = 0.5
@@ -133,6 +142,16 @@ async def index_with_progress(
     return task.result()
 
 
+@TOOLSET.tool(
+    "Index a repository",
+    REPEATS,
+    scope="index",
+    is_index_run=True,
+    failures={
+        "DATABASE_ERROR": "Failed to index repository: Database connection failed",
+        "EMBEDDING_ERROR": "Failed to index repository: Embedding generation failed",
+    },
+)
 async def index_repository(caller: Caller, arguments: IndexRepository) -> IndexReply:
     """Index a repository. Seldom needed: the first search_code in one indexes it, and changes are
     followed.
@@ -183,10 +202,8 @@ def index_reply(report: IndexReport) -> IndexReply:
     return reply
 
 
-class CodeFilter(BaseModel):
+class CodeFilter(ArgumentPart):
     """Which files to search."""
-
-    model_config = ConfigDict(extra="forbid")
 
     languages: Names | None = Field(default=None, description="Language names, such as python.")
     file_extensions: Names | None = Field(
@@ -212,11 +229,7 @@ class SearchCode(Arguments):
         DIRECTORY,
         Field(description="Only below this, relative to the root: src/auth, packages/*/lib."),
     ] = None
-    limit: Annotated[
-        int,
-        Limits(minimum=1, maximum=50),
-        Field(description="Results at most."),
-    ] = 10
+    limit: Annotated[int, Field(ge=1, le=50, description="Results at most.")] = 10
     filter: Annotated[CodeFilter | None, Field(description="Names of languages, extensions.")] = (
         None
     )
@@ -235,6 +248,10 @@ class SearchCode(Arguments):
     with_history: Annotated[bool, Field(description="Add its last commit.")] = False
 
 
+class SearchCollection(SearchCode):
+    limit: Annotated[int, Field(ge=1, le=100, description="Results at most.")] = 10
+
+
 _SEARCH_CODE = f"""\
 Search code by meaning and by words, before grep and before reading files. {ASK}
 
@@ -242,6 +259,13 @@ Search code by meaning and by words, before grep and before reading files. {ASK}
 may be missing. {GREP}"""
 
 
+@TOOLSET.tool(
+    "Search code",
+    READS,
+    text=_SEARCH_CODE,
+    collection_arguments=SearchCollection,
+    failures={"EMBEDDING_ERROR": "Cannot generate query embedding for semantic search"},
+)
 async def search_code(caller: Caller, arguments: SearchCode) -> SearchReply:
     """Search code by meaning and by words; the reply has the form that the caller gets."""
     from codebase_mcp.search.search import Request  # noqa: PLC0415 - not for the handshake
@@ -306,35 +330,3 @@ def _filters(arguments: SearchCode) -> FileFilters:
         languages=tuple(languages) or None,
         directory=arguments.directory or None,
     )
-
-
-CODE = Toolset(
-    "code",
-    (
-        ToolSpec(
-            name="index_repository",
-            title="Index a repository",
-            arguments=IndexRepository,
-            run=index_repository,
-            reply=IndexReply,
-            annotations=Hints(repeats=True),
-            scope="index",
-            is_index_run=True,
-            failures={
-                "DATABASE_ERROR": "Failed to index repository: Database connection failed",
-                "EMBEDDING_ERROR": "Failed to index repository: Embedding generation failed",
-            },
-        ),
-        ToolSpec(
-            name="search_code",
-            title="Search code",
-            text=_SEARCH_CODE,
-            arguments=SearchCode,
-            run=search_code,
-            reply=SearchReply,
-            annotations=Hints(reads=True, repeats=True),
-            collection_maxima={"limit": 100},
-            failures={"EMBEDDING_ERROR": "Cannot generate query embedding for semantic search"},
-        ),
-    ),
-)

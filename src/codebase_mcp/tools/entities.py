@@ -9,6 +9,7 @@ from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from codebase_mcp.tools.arguments import Arguments
 from codebase_mcp.tools.fields import (
     AnchorReply,
     Anchors,
@@ -25,11 +26,16 @@ from codebase_mcp.tools.fields import (
 )
 from codebase_mcp.tools.rules import record_id, text
 from codebase_mcp.tools.text import compact, joined, moment, page
-from codebase_mcp.tools.toolset import Arguments, Caller, Hints, Toolset, ToolSpec
+from codebase_mcp.tools.toolset import READS, Caller, Hints, Toolset
 
 if TYPE_CHECKING:
     from codebase_mcp.app.app import InProject
     from codebase_mcp.records.entities import Entity
+
+TOOLSET = Toolset(
+    "entities",
+    "Records with a schema of the user's own: query_entities before create_entity.",
+)
 
 MAX_TYPE_NAME_CHARS = 100
 MAX_NAME_CHARS = 200
@@ -221,6 +227,7 @@ class SchemaReply(ProjectReply):
             yield f"{self.entities_checked} entities checked, all fit"
 
 
+@TOOLSET.tool("Make a type of entities")
 async def register_entity_type(caller: Caller, arguments: RegisterEntityType) -> EntityTypeReply:
     """Make a type of records of your own, for things to look up by their fields: services, vendors,
     API contracts.
@@ -247,6 +254,7 @@ async def register_entity_type(caller: Caller, arguments: RegisterEntityType) ->
     )
 
 
+@TOOLSET.tool("Create an entity")
 async def create_entity(caller: Caller, arguments: CreateEntity) -> EntityReply:
     """Store a record of a registered type. CONFLICT: the name is taken within its type; see
     query_entities.
@@ -266,6 +274,7 @@ async def create_entity(caller: Caller, arguments: CreateEntity) -> EntityReply:
     return _reply(entity, here)
 
 
+@TOOLSET.tool("Find entities", READS)
 async def query_entities(caller: Caller, arguments: QueryEntities) -> EntitiesReply:
     """Find records of a type by their data and tags, newest change first. Use it before
     create_entity, and to read the version for update_entity.
@@ -292,6 +301,7 @@ async def query_entities(caller: Caller, arguments: QueryEntities) -> EntitiesRe
     )
 
 
+@TOOLSET.tool("Change an entity", Hints(destroys=True))
 async def update_entity(caller: Caller, arguments: UpdateEntity) -> EntityReply:
     """Replace a record's data whole; tags and anchors stay unless given.
 
@@ -314,6 +324,7 @@ async def update_entity(caller: Caller, arguments: UpdateEntity) -> EntityReply:
     return _reply(entity, here)
 
 
+@TOOLSET.tool("Delete an entity", Hints(destroys=True, repeats=True))
 async def delete_entity(caller: Caller, arguments: DeleteEntity) -> DeletionReply:
     """Delete a record; refused unless confirmed is true.
 
@@ -333,6 +344,7 @@ async def delete_entity(caller: Caller, arguments: DeleteEntity) -> DeletionRepl
     )
 
 
+@TOOLSET.tool("Change the schema of a type", Hints(destroys=True, repeats=True))
 async def update_entity_type_schema(
     caller: Caller, arguments: UpdateEntityTypeSchema
 ) -> SchemaReply:
@@ -386,58 +398,3 @@ def _reply(entity: Entity, here: InProject) -> EntityReply:
     return EntityReply(
         **_fields(entity), project_id=here.project.project_id, project_source=here.source
     )
-
-
-ENTITIES = Toolset(
-    "entities",
-    (
-        ToolSpec(
-            name="register_entity_type",
-            title="Make a type of entities",
-            arguments=RegisterEntityType,
-            run=register_entity_type,
-            reply=EntityTypeReply,
-            annotations=Hints(),
-        ),
-        ToolSpec(
-            name="create_entity",
-            title="Create an entity",
-            arguments=CreateEntity,
-            run=create_entity,
-            reply=EntityReply,
-            annotations=Hints(),
-        ),
-        ToolSpec(
-            name="query_entities",
-            title="Find entities",
-            arguments=QueryEntities,
-            run=query_entities,
-            reply=EntitiesReply,
-            annotations=Hints(reads=True, repeats=True),
-        ),
-        ToolSpec(
-            name="update_entity",
-            title="Change an entity",
-            arguments=UpdateEntity,
-            run=update_entity,
-            reply=EntityReply,
-            annotations=Hints(destroys=True),
-        ),
-        ToolSpec(
-            name="delete_entity",
-            title="Delete an entity",
-            arguments=DeleteEntity,
-            run=delete_entity,
-            reply=DeletionReply,
-            annotations=Hints(destroys=True, repeats=True),
-        ),
-        ToolSpec(
-            name="update_entity_type_schema",
-            title="Change the schema of a type",
-            arguments=UpdateEntityTypeSchema,
-            run=update_entity_type_schema,
-            reply=SchemaReply,
-            annotations=Hints(destroys=True, repeats=True),
-        ),
-    ),
-)

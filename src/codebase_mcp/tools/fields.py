@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 from uuid import UUID
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, FailFast, Field
 
 from codebase_mcp.errors import InvalidInput
 from codebase_mcp.secrets.masking import mask_token
-from codebase_mcp.tools.limits import Limits
+from codebase_mcp.tools.arguments import ArgumentPart
 from codebase_mcp.tools.reply import Reply
 from codebase_mcp.tools.rules import (
     ALL_REPOSITORIES,
-    MAX_TAG_CHARS,
-    NOT_BLANK,
+    MAX_TAGS,
     PROJECT_ID,
     REPOSITORY,
     REPOSITORY_ID,
-    TAGS,
-    check_repository_id,
+    TAG,
+    Limits,
 )
 from codebase_mcp.tools.text import INDENT, joined
 
@@ -98,14 +96,54 @@ PageCursor = Annotated[
 ]
 
 Names = Annotated[list[str], Field(max_length=100)]
-Tag = Annotated[str, Field(min_length=1, max_length=MAX_TAG_CHARS, pattern=NOT_BLANK)]
-Tags = Annotated[list[Tag] | None, TAGS]
 
 
-class AnchorArgument(BaseModel):
+def _distinct(tags: list[str] | None) -> list[str] | None:
+    return tags and list(dict.fromkeys(tags))
+
+
+Tags = Annotated[
+    list[Annotated[str, TAG]] | None,
+    FailFast(),
+    Field(max_length=MAX_TAGS),
+    AfterValidator(_distinct),
+]
+
+
+def _clean_path(path: str, field: str) -> str:
+    """A path without empty and ``.`` steps; an absolute one is made relative where it is stored."""
+    steps = [step for step in path.split("/") if step not in ("", ".")]
+    if ".." in steps or not "".join(steps).strip():
+        raise InvalidInput.of(
+            field,
+            path[:200],
+            "An anchor's file must be the path of a file, relative to the repository's root",
+            rule="relative path without ..",
+            hint="Take it from search_code's file_path.",
+        )
+    return "/" * path.startswith("/") + "/".join(steps)
+
+
+def _clean_symbol(symbol: str, field: str) -> str:
+    if symbol.strip():
+        return symbol.strip()
+    message = "An anchor's symbol cannot be empty"
+    raise InvalidInput.of(field, symbol[:200], message, rule="a name")
+
+
+def _names_code(anchor: dict[str, Any], field: str) -> dict[str, Any]:
+    if any(anchor.get(name) is not None for name in ("file", "symbol", "commit")):
+        return anchor
+    raise InvalidInput.of(
+        field,
+        anchor,
+        "An anchor must name a file, a symbol or a commit",
+        rule="at least one of file, symbol, commit",
+    )
+
+
+class AnchorArgument(ArgumentPart):
     """A place in the code: at least one of file, symbol and commit."""
-
-    model_config = ConfigDict(extra="forbid")
 
     file: Annotated[
         str | None,
@@ -114,6 +152,7 @@ class AnchorArgument(BaseModel):
             max_length=4096,
             description="Path relative to the repository's root.",
         ),
+        Limits(_clean_path),
     ] = None
     symbol: Annotated[
         str | None,
@@ -122,24 +161,23 @@ class AnchorArgument(BaseModel):
             max_length=500,
             description="Name of a definition, qualified where needed: Session.close.",
         ),
+        Limits(_clean_symbol),
     ] = None
     commit: Annotated[
         str | None,
-        Limits(pattern=COMMIT_PATTERN),
-        Field(description="Full commit hash (40 hex digits)."),
+        Field(pattern=COMMIT_PATTERN, description="Full commit hash (40 hex digits)."),
     ] = None
     repository_id: Annotated[
-        str | None,
-        Limits(format="uuid"),
+        UUID | None,
+        REPOSITORY_ID,
         Field(description="Only needed where several repositories hold such a file."),
     ] = None
 
 
 Anchors = Annotated[
-    Annotated[list[AnchorArgument], Field(max_length=10)] | None,
-    Field(
-        description="Places in the code that it is about.",
-    ),
+    Annotated[list[Annotated[AnchorArgument, Limits(_names_code, of=dict)]], Field(max_length=10)]
+    | None,
+    Field(description="Places in the code that it is about."),
 ]
 
 
@@ -186,12 +224,10 @@ class NoteReply(BaseModel):
 
 
 def places_of(anchors: Sequence[AnchorArgument] | None) -> list[CodeReference]:
-    """The places that a client names; none for null.
+    """The places that a client names; an empty list for null."""
+    from codebase_mcp.records.anchors import CodeReference  # noqa: PLC0415 - not for the handshake
 
-    Raises:
-        InvalidInput: naming the anchor by its position, from 0.
-    """
-    return [_place(f"anchors.{position}", anchor) for position, anchor in enumerate(anchors or ())]
+    return [CodeReference(**anchor.model_dump()) for anchor in anchors or ()]
 
 
 def anchor_replies(anchors: Iterable[Anchor]) -> list[AnchorReply]:
@@ -216,48 +252,6 @@ def note_replies(notes: Iterable[Note]) -> list[NoteReply]:
         )
         for note in notes
     ]
-
-
-def _place(field: str, anchor: AnchorArgument) -> CodeReference:
-    from codebase_mcp.records.anchors import CodeReference  # noqa: PLC0415 - not for the handshake
-
-    if anchor.file is None and anchor.symbol is None and anchor.commit is None:
-        raise InvalidInput.of(
-            field,
-            anchor.model_dump(exclude_none=True),
-            "An anchor must name a file, a symbol or a commit",
-            rule="at least one of file, symbol, commit",
-        )
-    if anchor.symbol is not None and not anchor.symbol.strip():
-        message = "An anchor's symbol cannot be empty"
-        raise InvalidInput.of(f"{field}.symbol", anchor.symbol, message, rule="a name")
-    if anchor.commit is not None and not re.fullmatch("[a-f0-9]{40}", anchor.commit):
-        message = "An anchor's commit must be a full hash, 40 hex digits in lower case"
-        raise InvalidInput.of(f"{field}.commit", anchor.commit, message, rule="[a-f0-9]{40}")
-    repository_id = None
-    if anchor.repository_id is not None:
-        checked = check_repository_id(anchor.repository_id, f"{field}.repository_id")
-        repository_id = UUID(checked)
-    return CodeReference(
-        file=None if anchor.file is None else _clean_path(f"{field}.file", anchor.file),
-        symbol=anchor.symbol and anchor.symbol.strip(),
-        commit=anchor.commit,
-        repository_id=repository_id,
-    )
-
-
-def _clean_path(field: str, path: str) -> str:
-    """A path without empty and ``.`` steps; an absolute one is made relative where it is stored."""
-    steps = [step for step in path.split("/") if step not in ("", ".")]
-    if ".." in steps or not "".join(steps).strip():
-        raise InvalidInput.of(
-            field,
-            path[:200],
-            "An anchor's file must be the path of a file, relative to the repository's root",
-            rule="relative path without ..",
-            hint="Take it from search_code's file_path.",
-        )
-    return "/" * path.startswith("/") + "/".join(steps)
 
 
 class ProjectReply(Reply):

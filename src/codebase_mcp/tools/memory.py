@@ -7,11 +7,12 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Literal
 from uuid import UUID
 
-from pydantic import Field
+from pydantic import FailFast, Field
 
 from codebase_mcp.database.naming import DEFAULT_ID
 from codebase_mcp.errors import InvalidInput
 from codebase_mcp.records.vocabulary import ObservationType
+from codebase_mcp.tools.arguments import Arguments
 from codebase_mcp.tools.fields import (
     Anchors,
     ProjectId,
@@ -20,28 +21,31 @@ from codebase_mcp.tools.fields import (
     anchor_lines,
     places_of,
 )
-from codebase_mcp.tools.limits import Limits
 from codebase_mcp.tools.observations import (
     Detail,
     ObservationReply,
     observation_reply,
 )
-from codebase_mcp.tools.operations import Operation, check_operation
 from codebase_mcp.tools.rules import (
     MAX_SESSION_ID_CHARS,
     QUERY,
-    check_record_id,
+    Limits,
     record_id,
-    require_text,
     text,
 )
 from codebase_mcp.tools.sessions import SESSION
-from codebase_mcp.tools.toolset import Arguments, Caller, Hints, Toolset, ToolSpec
+from codebase_mcp.tools.toolset import REPEATS, Caller, Operation, Toolset
 
 if TYPE_CHECKING:
     from codebase_mcp.app.app import InProject
     from codebase_mcp.embedding.models import Model
     from codebase_mcp.records.memory import Observation, Upkeep
+
+TOOLSET = Toolset(
+    "memory",
+    "session start, then memory inject or search for what is known; store decisions and what you "
+    "learned, with anchors to the code.",
+)
 
 MAX_CONTENT_CHARS = 20_000
 MAX_IDS = 100
@@ -50,26 +54,22 @@ OPERATIONS = {
     "store": Operation(
         ("content", "observation_type"), ("tags", "session_id", "anchors", "detail")
     ),
-    "search": Operation(("query",), ("tags", "observation_type", "session_id", "limit", "detail")),
-    "timeline": Operation(
-        optional=("anchor_id", "depth_before", "depth_after", "session_id", "detail")
+    "search": Operation(
+        ("query",), ("tags", "observation_type", "session_id", "limit", "detail"), "read"
     ),
-    "get": Operation(("ids",)),
-    "inject": Operation(optional=("session_id", "query", "tags", "max_tokens")),
+    "timeline": Operation(
+        (), ("anchor_id", "depth_before", "depth_after", "session_id", "detail"), "read"
+    ),
+    "get": Operation(("ids",), scope="read"),
+    "inject": Operation((), ("session_id", "query", "tags", "max_tokens"), "read"),
 }
 
 
-def _check_ids(ids: list[str], field: str) -> list[str]:
-    """Ids of observations, UUIDs in any of their spellings."""
-    if not 1 <= len(ids) <= MAX_IDS:
-        message = f"Ids must be 1 to {MAX_IDS}, got {len(ids)}"
-        raise InvalidInput.of(field, len(ids), message, rule=f"1..{MAX_IDS} ids")
-    checked = []
-    for place, identity in enumerate(ids):
-        name = f"{field}.{place}"
-        require_text(name, identity)
-        checked.append(check_record_id(identity, name, "Observation"))
-    return checked
+def _check_count(ids: list[str], field: str) -> list[str]:
+    if 1 <= len(ids) <= MAX_IDS:
+        return ids
+    message = f"Ids must be 1 to {MAX_IDS}, got {len(ids)}"
+    raise InvalidInput.of(field, len(ids), message, rule=f"1..{MAX_IDS} ids")
 
 
 class Memory(Arguments):
@@ -114,8 +114,9 @@ class Memory(Arguments):
     depth_before: Annotated[int, Field(ge=0, le=50, description="timeline.")] = 5
     depth_after: Annotated[int, Field(ge=0, le=50, description="timeline.")] = 5
     ids: Annotated[
-        list[UUID] | None,
-        Limits(_check_ids, minItems=1, maxItems=MAX_IDS),
+        list[Annotated[UUID, record_id("Observation")]] | None,
+        FailFast(),
+        Limits(_check_count, of=list, minItems=1, maxItems=MAX_IDS),
         Field(description="get: ids of observations."),
     ] = None
     max_tokens: Annotated[
@@ -167,6 +168,7 @@ class MemoryReply(RecordReply):
                 yield "no observations"
 
 
+@TOOLSET.tool("Remember and recall", REPEATS, operations=OPERATIONS)
 async def memory(caller: Caller, arguments: Memory) -> MemoryReply:
     """Remember what was decided, done or learned in this project, and recall it.
 
@@ -179,7 +181,6 @@ async def memory(caller: Caller, arguments: Memory) -> MemoryReply:
 
     For code use search_code, for work to do tasks.
     """
-    check_operation(OPERATIONS, arguments.operation, arguments)
     match arguments.operation:
         case "store":
             return await _store(caller, arguments)
@@ -311,18 +312,4 @@ def _observations(here: InProject, found: Iterable[Observation], detail: Detail)
     )
 
 
-MEMORY = Toolset(
-    "memory",
-    (
-        ToolSpec(
-            name="memory",
-            title="Remember and recall",
-            arguments=Memory,
-            run=memory,
-            reply=MemoryReply,
-            annotations=Hints(repeats=True),
-            operation_scopes=dict.fromkeys(("search", "timeline", "get", "inject"), "read"),
-        ),
-        SESSION,
-    ),
-)
+TOOLSET.tools.append(SESSION)

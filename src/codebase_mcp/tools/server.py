@@ -39,12 +39,11 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import PrivateAttr
 
 from codebase_mcp.errors import CodebaseError, forget_locals
-from codebase_mcp.guidance import ABSENT, ASK, GREP, INDEXED, STOP
 from codebase_mcp.projects.identity import FULL_ACCESS, Access, Identity
 from codebase_mcp.settings.table import DEFAULT_CALLS
 from codebase_mcp.tools.callers import identity_in
 from codebase_mcp.tools.calling import AppFactory, ReplyForm, ReportProgress, reply_of
-from codebase_mcp.tools.catalog import tools_of, unknown_tool
+from codebase_mcp.tools.catalog import tools_of, toolsets, unknown_tool
 from codebase_mcp.tools.clients import Replies, replies_for
 from codebase_mcp.tools.protocol_server import protocol_server
 from codebase_mcp.tools.redaction import private_folders, redacted
@@ -60,41 +59,18 @@ if TYPE_CHECKING:
 
 NAME = "codebase-mcp"
 
-CODE_INSTRUCTIONS = f"""\
-Search over code, by meaning and by words.
-
-1. search_code before grep and before reading files. {ASK}
-2. {STOP} {ABSENT} No results: reword it or drop filters.
-3. {INDEXED} index.state says how far. {GREP}
-"""
-ANCHORED = ("tasks", "memory", "entities", "work_items")
 ANCHOR_INSTRUCTIONS = """\
 anchors ([{file, symbol, commit}], one of them each, file relative to the root) tie a record to \
 code. They follow renames; when the code there changes they need review. Given again they replace \
 the old ones and count as reviewed; null or [] removes them."""
-RECORD_INSTRUCTIONS = {
-    "index": "index_codebase indexes large repositories in the background; get_indexing_status "
-    "says how far.",
-    "projects": "project_id names a workspace: lower case letters, digits, - and _. Omit it to "
-    "stay in yours (get_active_project).",
-    "tasks": "Begin with list_tasks; keep status, branch and commit true with update_task.",
-    "memory": "session start, then memory inject or search for what is known; store decisions and "
-    "what you learned, with anchors to the code.",
-    "vcs": "vcs compare_branches before a review or merge, analyze_impact before a commit.",
-    "symbols": "symbol says who defines, uses, calls and implements a name: instead of grep for "
-    "callers, and before you change it.",
-    "agents": "agent tells what other agents do, and them what you do.",
-    "entities": "Records with a schema of the user's own: query_entities before create_entity.",
-    "work_items": "Work in five levels: query_work_items, get_work_item_hierarchy.",
-}
 ERROR_INSTRUCTIONS = "Every error names the field, the rule, and what to do next."
 
 
-def instructions_for(toolsets: Collection[str]) -> str:
+def instructions_for(names: Collection[str]) -> str:
     """How to work with a server that shows these toolsets; below 2 KB for all of them."""
-    parts = [CODE_INSTRUCTIONS] if "code" in toolsets else []
-    parts += [line for name, line in RECORD_INSTRUCTIONS.items() if name in toolsets]
-    if not set(ANCHORED).isdisjoint(toolsets):
+    shown = toolsets(names)
+    parts = [toolset.instructions for toolset in shown]
+    if any("anchors" in tool.arguments.model_fields for toolset in shown for tool in toolset.tools):
         parts.append(ANCHOR_INSTRUCTIONS)
     return "\n".join([*parts, ERROR_INSTRUCTIONS])
 
@@ -382,26 +358,23 @@ class Listing(Middleware):
 
 
 def build_server(
-    open_app: AppFactory,
-    toolsets: Iterable[str],
-    *,
-    directory: Path | None = None,
+    open_app: AppFactory, names: Iterable[str], *, directory: Path | None = None
 ) -> FastMCP[None]:
     """A server with the tools of some toolsets; it closes the product when it ends.
 
     ``directory`` is where its user works, the working directory unless given.
     """
-    return server_of(AppHolder(open_app, directory), toolsets)
+    return server_of(AppHolder(open_app, directory), names)
 
 
 def server_of(
     holder: AppHolder,
-    toolsets: Iterable[str],
+    names: Iterable[str],
     *,
     closes: bool = True,
 ) -> FastMCP[None]:
     """A server on a product that it closes when it ends, unless that serves others as well."""
-    shown = tuple(toolsets)
+    shown = tuple(names)
 
     @asynccontextmanager
     async def lifespan(_: FastMCP[None]) -> AsyncIterator[None]:

@@ -11,11 +11,12 @@ from uuid import UUID
 
 from pydantic import BaseModel, Field
 
+from codebase_mcp.tools.arguments import Arguments
 from codebase_mcp.tools.fields import ProjectId, RecordReply, ShownName
 from codebase_mcp.tools.observations import ObservationReply, observation_reply
 from codebase_mcp.tools.rules import MAX_SESSION_ID_CHARS, text
 from codebase_mcp.tools.text import joined, moment
-from codebase_mcp.tools.toolset import Arguments, Caller, Hints, ToolSpec
+from codebase_mcp.tools.toolset import REPEATS, Caller, Operation, ToolSpec
 
 if TYPE_CHECKING:
     from codebase_mcp.records.memory import Observation
@@ -207,12 +208,13 @@ async def _head_of(directory: Path | None) -> Head:
     return await asyncio.to_thread(head_of, directory) or nothing
 
 
-SESSION = ToolSpec(
-    name="session",
-    title="Work in a session",
-    arguments=Session,
-    run=session,
-    reply=SessionReply,
-    annotations=Hints(repeats=True),
-    operation_scopes={"get_context": "read"},
+SESSION = ToolSpec.of(
+    session,
+    "Work in a session",
+    REPEATS,
+    operations={
+        "start": Operation(("session_id",)),
+        "end": Operation(("session_id",)),
+        "get_context": Operation(("session_id",), scope="read"),
+    },
 )

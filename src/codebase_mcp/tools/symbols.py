@@ -7,14 +7,20 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from pydantic import Field
 
 from codebase_mcp.errors import InvalidInput
+from codebase_mcp.tools.arguments import Arguments
 from codebase_mcp.tools.fields import ProjectId, ReplyBudget, RepositoryChoice, named_repository
-from codebase_mcp.tools.operations import Operation, check_operation
 from codebase_mcp.tools.rules import REF, text
 from codebase_mcp.tools.symbol_reply import SymbolReply, symbol_reply
-from codebase_mcp.tools.toolset import Arguments, Caller, Hints, Toolset, ToolSpec
+from codebase_mcp.tools.toolset import READS, Caller, Operation, Toolset
 
 if TYPE_CHECKING:
     from codebase_mcp.symbols.answer import SymbolQuestion
+
+TOOLSET = Toolset(
+    "symbols",
+    "symbol says who defines, uses, calls and implements a name: instead of grep for callers, and "
+    "before you change it.",
+)
 
 MAX_SYMBOL_CHARS = 500
 MAX_DEPTH = 3
@@ -61,6 +67,7 @@ class SymbolArguments(Arguments):
     repository_id: RepositoryChoice = None
 
 
+@TOOLSET.tool("Definitions and uses of a name", READS, operations=OPERATIONS)
 async def symbol(caller: Caller, arguments: SymbolArguments) -> SymbolReply:
     """Who defines and uses a name. Use it after search_code has found a name, before you change it.
 
@@ -100,7 +107,6 @@ def question_of(arguments: SymbolArguments) -> SymbolQuestion:
     from codebase_mcp.symbols.answer import SymbolQuestion  # noqa: PLC0415 - not for the handshake
     from codebase_mcp.symbols.lookup import clean_path, parse_place  # noqa: PLC0415
 
-    check_operation(OPERATIONS, arguments.operation, arguments)
     place = None
     if arguments.operation != "outline":
         if (arguments.name is None) == (arguments.place is None):
@@ -120,18 +126,3 @@ def question_of(arguments: SymbolArguments) -> SymbolQuestion:
         depth=arguments.depth,
         limit=arguments.limit,
     )
-
-
-SYMBOLS = Toolset(
-    "symbols",
-    (
-        ToolSpec(
-            name="symbol",
-            title="Definitions and uses of a name",
-            arguments=SymbolArguments,
-            run=symbol,
-            reply=SymbolReply,
-            annotations=Hints(reads=True, repeats=True),
-        ),
-    ),
-)

@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from codebase_mcp.errors import InvalidInput
 from codebase_mcp.records.vocabulary import TaskStatus
+from codebase_mcp.tools.arguments import Arguments
 from codebase_mcp.tools.fields import (
     COMMIT_PATTERN,
     AnchorReply,
@@ -26,14 +27,18 @@ from codebase_mcp.tools.fields import (
     places_of,
     publish_no_defaults,
 )
-from codebase_mcp.tools.limits import Limits
-from codebase_mcp.tools.rules import check_text, record_id, text
+from codebase_mcp.tools.rules import Limits, check_text, record_id, text
 from codebase_mcp.tools.text import INDENT, body, joined, moment, page
-from codebase_mcp.tools.toolset import Arguments, Caller, Hints, Toolset, ToolSpec
+from codebase_mcp.tools.toolset import READS, Caller, Hints, Toolset
 
 if TYPE_CHECKING:
     from codebase_mcp.app.app import InProject
     from codebase_mcp.records.tasks import Task, TaskChanges
+
+TOOLSET = Toolset(
+    "tasks",
+    "Begin with list_tasks; keep status, branch and commit true with update_task.",
+)
 
 MAX_TITLE_CHARS = 200
 MAX_BRANCH_CHARS = 200
@@ -207,6 +212,7 @@ class TasksReply(ProjectReply):
         yield from (task.line() for task in self.tasks)
 
 
+@TOOLSET.tool("Create a task")
 async def create_task(caller: Caller, arguments: CreateTask) -> TaskReply:
     """Write down work that others, or you later, should find again: one task for each result that
     can be checked.
@@ -230,6 +236,7 @@ async def create_task(caller: Caller, arguments: CreateTask) -> TaskReply:
     return _reply(task, here, ChangedTaskReply)
 
 
+@TOOLSET.tool("Read a task", READS)
 async def get_task(caller: Caller, arguments: GetTask) -> TaskReply:
     """Read one task whole: texts, links, anchors, history. An anchor in "needs_review" points to
     code that has changed since.
@@ -241,6 +248,7 @@ async def get_task(caller: Caller, arguments: GetTask) -> TaskReply:
     return _reply(task, here)
 
 
+@TOOLSET.tool("List tasks", READS)
 async def list_tasks(caller: Caller, arguments: ListTasks) -> TasksReply:
     """List tasks, newest first.
 
@@ -262,6 +270,7 @@ async def list_tasks(caller: Caller, arguments: ListTasks) -> TasksReply:
     )
 
 
+@TOOLSET.tool("Change a task", Hints(destroys=True, repeats=True))
 async def update_task(caller: Caller, arguments: UpdateTask) -> TaskReply:
     """Change a task: only what you give; null clears or unlinks.
 
@@ -310,42 +319,3 @@ def _reply(task: Task, here: InProject, kind: type[TaskReply] = TaskReply) -> Ta
         project_id=here.project.project_id,
         project_source=here.source,
     )
-
-
-TASKS = Toolset(
-    "tasks",
-    (
-        ToolSpec(
-            name="create_task",
-            title="Create a task",
-            arguments=CreateTask,
-            run=create_task,
-            reply=TaskReply,
-            annotations=Hints(),
-        ),
-        ToolSpec(
-            name="get_task",
-            title="Read a task",
-            arguments=GetTask,
-            run=get_task,
-            reply=TaskReply,
-            annotations=Hints(reads=True, repeats=True),
-        ),
-        ToolSpec(
-            name="list_tasks",
-            title="List tasks",
-            arguments=ListTasks,
-            run=list_tasks,
-            reply=TasksReply,
-            annotations=Hints(reads=True, repeats=True),
-        ),
-        ToolSpec(
-            name="update_task",
-            title="Change a task",
-            arguments=UpdateTask,
-            run=update_task,
-            reply=TaskReply,
-            annotations=Hints(destroys=True, repeats=True),
-        ),
-    ),
-)

@@ -11,10 +11,10 @@ from pydantic import Field
 
 from codebase_mcp.errors import InvalidInput
 from codebase_mcp.tools import vcs_search
+from codebase_mcp.tools.arguments import Arguments
 from codebase_mcp.tools.fields import RepositoryChoice, named_repository, scope_reply
-from codebase_mcp.tools.operations import Operation, check_operation
 from codebase_mcp.tools.rules import PROJECT_ID, QUERY, REF, REPO_PATH, text
-from codebase_mcp.tools.toolset import Arguments, Caller, Hints, Toolset, ToolSpec
+from codebase_mcp.tools.toolset import REPEATS, Caller, Operation, Toolset
 from codebase_mcp.tools.vcs_reply import (
     CompanionEntry,
     DifferenceEntry,
@@ -32,6 +32,11 @@ if TYPE_CHECKING:
     from codebase_mcp.changes.symbols import ChangedSymbol
     from codebase_mcp.source.git_directory import GitRepository
 
+TOOLSET = Toolset(
+    "vcs",
+    "vcs compare_branches before a review or merge, analyze_impact before a commit.",
+)
+
 # Of a file with more definitions of one sort the first are listed.
 MAX_SYMBOLS = 100
 MAX_REF_CHARS = 500
@@ -42,13 +47,15 @@ MAX_TOGETHER = 20
 
 OPERATIONS = {
     "index_repository": Operation(("repository_path",), ("branches", "depth", "ignore_patterns")),
-    "search_branch": Operation(("branch", "query"), ("repository_id", "limit")),
+    "search_branch": Operation(("branch", "query"), ("repository_id", "limit"), "read"),
     "search_history": Operation(
-        optional=("query", "path", "author", "since", "until", "repository_id", "limit")
+        (), ("query", "path", "author", "since", "until", "repository_id", "limit"), "read"
     ),
-    "compare_branches": Operation(("branch_a", "branch_b"), ("repository_id", "direct", "limit")),
+    "compare_branches": Operation(
+        ("branch_a", "branch_b"), ("repository_id", "direct", "limit"), "read"
+    ),
     "analyze_impact": Operation(
-        optional=("commit", "branch_a", "branch_b", "uncommitted", "repository_id", "limit")
+        (), ("commit", "branch_a", "branch_b", "uncommitted", "repository_id", "limit"), "read"
     ),
 }
 
@@ -119,6 +126,7 @@ class Vcs(Arguments):
     ] = None
 
 
+@TOOLSET.tool("Compare branches, examine changes", REPEATS, scope="index", operations=OPERATIONS)
 async def vcs(caller: Caller, arguments: Vcs) -> VcsReply:
     """Search and compare branches, tags and commits; see what a change touches.
 
@@ -133,7 +141,6 @@ async def vcs(caller: Caller, arguments: Vcs) -> VcsReply:
 
     Nothing is checked out.
     """
-    check_operation(OPERATIONS, arguments.operation, arguments)
     if arguments.operation == "index_repository":
         return await vcs_search.index(caller, arguments)
     if arguments.operation == "search_branch":
@@ -299,20 +306,3 @@ def _symbols(listed: list[ChangedSymbol]) -> list[SymbolEntry]:
         SymbolEntry(**{n: value for n in names if (value := getattr(one, n)) is not None})
         for one in listed[:MAX_SYMBOLS]
     ]
-
-
-VCS = Toolset(
-    "vcs",
-    (
-        ToolSpec(
-            name="vcs",
-            title="Compare branches, examine changes",
-            arguments=Vcs,
-            run=vcs,
-            reply=VcsReply,
-            annotations=Hints(repeats=True),
-            scope="index",
-            operation_scopes=dict.fromkeys([*OPERATIONS.keys() - {"index_repository"}], "read"),
-        ),
-    ),
-)

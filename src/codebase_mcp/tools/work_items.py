@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from codebase_mcp.errors import InvalidInput
 from codebase_mcp.records.vocabulary import WorkItemStatus, WorkItemType
+from codebase_mcp.tools.arguments import Arguments
 from codebase_mcp.tools.fields import (
     AnchorReply,
     Anchors,
@@ -26,11 +27,16 @@ from codebase_mcp.tools.fields import (
 )
 from codebase_mcp.tools.rules import record_id, text
 from codebase_mcp.tools.text import INDENT, body, joined, page
-from codebase_mcp.tools.toolset import Arguments, Caller, Hints, Toolset, ToolSpec
+from codebase_mcp.tools.toolset import READS, Caller, Hints, Toolset
 
 if TYPE_CHECKING:
     from codebase_mcp.app.app import InProject
     from codebase_mcp.records.work_items import WorkItem, WorkItemChanges
+
+TOOLSET = Toolset(
+    "work_items",
+    "Work in five levels: query_work_items, get_work_item_hierarchy.",
+)
 
 MAX_TITLE_CHARS = 200
 PARENT_ID = record_id("Parent")
@@ -180,6 +186,7 @@ class HierarchyReply(ProjectReply):
             yield f"{len(self.descendants)} of {self.descendants_total} items below are shown"
 
 
+@TOOLSET.tool("Create a work item")
 async def create_work_item(caller: Caller, arguments: CreateWorkItem) -> WorkItemReply:
     """Add work to a tree of five levels: project, session, task, research, subtask.
 
@@ -202,6 +209,7 @@ async def create_work_item(caller: Caller, arguments: CreateWorkItem) -> WorkIte
     return _reply(item, here)
 
 
+@TOOLSET.tool("Change a work item", Hints(destroys=True, repeats=True))
 async def update_work_item(caller: Caller, arguments: UpdateWorkItem) -> WorkItemReply:
     """Change a work item: only what you give; null clears the description. Parents and children
     keep their status.
@@ -217,6 +225,7 @@ async def update_work_item(caller: Caller, arguments: UpdateWorkItem) -> WorkIte
     return _reply(item, here)
 
 
+@TOOLSET.tool("List work items", READS)
 async def query_work_items(caller: Caller, arguments: QueryWorkItems) -> WorkItemsReply:
     """List work items, newest first. For a whole tree use get_work_item_hierarchy."""
     from codebase_mcp.records.page import Paging  # noqa: PLC0415
@@ -249,6 +258,7 @@ async def query_work_items(caller: Caller, arguments: QueryWorkItems) -> WorkIte
     )
 
 
+@TOOLSET.tool("Show a work item's tree", READS)
 async def get_work_item_hierarchy(
     caller: Caller, arguments: GetWorkItemHierarchy
 ) -> HierarchyReply:
@@ -296,42 +306,3 @@ def _reply(item: WorkItem, here: InProject) -> WorkItemReply:
     return WorkItemReply(
         **_fields(item), project_id=here.project.project_id, project_source=here.source
     )
-
-
-WORK_ITEMS = Toolset(
-    "work_items",
-    (
-        ToolSpec(
-            name="create_work_item",
-            title="Create a work item",
-            arguments=CreateWorkItem,
-            run=create_work_item,
-            reply=WorkItemReply,
-            annotations=Hints(),
-        ),
-        ToolSpec(
-            name="update_work_item",
-            title="Change a work item",
-            arguments=UpdateWorkItem,
-            run=update_work_item,
-            reply=WorkItemReply,
-            annotations=Hints(destroys=True, repeats=True),
-        ),
-        ToolSpec(
-            name="query_work_items",
-            title="List work items",
-            arguments=QueryWorkItems,
-            run=query_work_items,
-            reply=WorkItemsReply,
-            annotations=Hints(reads=True, repeats=True),
-        ),
-        ToolSpec(
-            name="get_work_item_hierarchy",
-            title="Show a work item's tree",
-            arguments=GetWorkItemHierarchy,
-            run=get_work_item_hierarchy,
-            reply=HierarchyReply,
-            annotations=Hints(reads=True, repeats=True),
-        ),
-    ),
-)

@@ -11,15 +11,22 @@ from pydantic import BaseModel, Field
 
 from codebase_mcp.database.naming import DEFAULT_ID, Project
 from codebase_mcp.index.progress import Phase
+from codebase_mcp.tools.arguments import Arguments
 from codebase_mcp.tools.fields import RepositoryId, SecondTierEntry, second_tier_entry
 from codebase_mcp.tools.reply import ErrorShape, Reply
 from codebase_mcp.tools.rules import PROJECT_ID, REPO_PATH
 from codebase_mcp.tools.text import INDENT, lines_of, moment
-from codebase_mcp.tools.toolset import Arguments, Caller, Hints, Toolset, ToolSpec
+from codebase_mcp.tools.toolset import READS, REPEATS, Caller, Hints, Toolset
 
 if TYPE_CHECKING:
     from codebase_mcp.background.indexing import Started
     from codebase_mcp.background.progress import IndexingProgress, LastRun, RepositoryProgress
+
+TOOLSET = Toolset(
+    "index",
+    "index_codebase indexes large repositories in the background; get_indexing_status says how "
+    "far.",
+)
 
 Collection = Annotated[str, PROJECT_ID, Field(description="The project_id of other tools.")]
 
@@ -62,6 +69,7 @@ class IndexCodebaseReply(Reply):
         yield f"operation_id: {self.operation_id}, repository_id: {self.repository_id}"
 
 
+@TOOLSET.tool("Index in the background", REPEATS, scope="index")
 async def index_codebase(caller: Caller, arguments: IndexCodebase) -> IndexCodebaseReply:
     """Index a repository in the background; it answers at once.
 
@@ -198,6 +206,7 @@ def _progress_text(now: RepositoryStatus | IndexingStatusReply) -> str:
     return f"{state}, {done}" + ("" if left is None else f", {left} s left")
 
 
+@TOOLSET.tool("See how far indexing is", READS)
 async def get_indexing_status(caller: Caller, arguments: GetIndexingStatus) -> IndexingStatusReply:
     """How far the indexing of a collection is, whichever process does it, and how the last run
     ended.
@@ -277,6 +286,8 @@ class ClearIndexReply(Reply):
         yield f"{self.status} {self.collection}: {self.items_deleted} files, chunks and vectors"
 
 
+# The scope is admin, as it takes the index from everyone.
+@TOOLSET.tool("Clear the index", Hints(destroys=True, repeats=True), scope="admin")
 async def clear_index(caller: Caller, arguments: ClearIndex) -> ClearIndexReply:
     """Remove every file, chunk and vector of a collection, or of one of its repositories; running
     indexing is given up.
@@ -297,36 +308,3 @@ async def clear_index(caller: Caller, arguments: ClearIndex) -> ClearIndexReply:
 
 def _collection(project: Project) -> str:
     return project.project_id or DEFAULT_ID
-
-
-INDEX = Toolset(
-    "index",
-    (
-        ToolSpec(
-            name="index_codebase",
-            title="Index in the background",
-            arguments=IndexCodebase,
-            run=index_codebase,
-            reply=IndexCodebaseReply,
-            annotations=Hints(repeats=True),
-            scope="index",
-        ),
-        ToolSpec(
-            name="get_indexing_status",
-            title="See how far indexing is",
-            arguments=GetIndexingStatus,
-            run=get_indexing_status,
-            reply=IndexingStatusReply,
-            annotations=Hints(reads=True, repeats=True),
-        ),
-        ToolSpec(
-            name="clear_index",
-            title="Clear the index",
-            arguments=ClearIndex,
-            run=clear_index,
-            reply=ClearIndexReply,
-            annotations=Hints(destroys=True, repeats=True),
-            scope="admin",  # it takes the index from everyone
-        ),
-    ),
-)
