@@ -132,3 +132,9 @@ def address_of(host: str) -> IPv4Address | IPv6Address | None:
     except ValueError:
         return None
     return getattr(address, "ipv4_mapped", None) or address
+
+
+def is_loopback(host: str) -> bool:
+    """Whether the address is only reachable from this machine."""
+    address = address_of(host.strip("[]"))
+    return host.lower() == "localhost" or (address is not None and address.is_loopback)

@@ -14,9 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from codebase_mcp.errors import InvalidInput
-from codebase_mcp.settings.rules import HTTP_URL
-from codebase_mcp.settings.setting import Setting
-from codebase_mcp.settings.table import SETTINGS
+from codebase_mcp.settings.rules import HTTP_URL, Setting
+from codebase_mcp.settings.table import SETTINGS, SettingValues
 from codebase_mcp.settings.toolsets import DEFAULT_TOOLSETS, PRESETS, TOOLSETS
 
 __all__ = ["DEFAULT_TOOLSETS", "PRESETS", "SETTINGS", "TOOLSETS", "Setting", "Settings"]
@@ -32,76 +31,13 @@ _MAX_VALUE_CHARS = 200
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Settings:
+class Settings(SettingValues):
     """Every setting with its value; see `SETTINGS` for names, defaults and help.
 
     ``sources`` says where each was set: a flag, a variable, or ``default``. ``warnings`` are
     about probable mistakes that stop nothing.
     """
 
-    data_dir: Path
-    toolsets: tuple[str, ...]
-    replies: str
-    reply_chars: int
-    project_dir: Path | None
-    workflow_url: str | None
-    log_level: str
-    log_format: str
-    otlp_endpoint: str | None
-    database_url: str | None
-    direct_database_url: str | None
-    db_pool_size: int
-    db_max_overflow: int
-    project_roles: str
-    search_timeout_s: float
-    idle_minutes: float
-    embedding_provider: str | None
-    embedding_model: str | None
-    ollama_url: str | None
-    openai_url: str | None
-    openai_api_key: str | None
-    embedding_batch_size: int
-    embedding_timeout_s: float
-    embedding_query_prefix: str | None
-    embedding_passage_prefix: str | None
-    workers: int
-    jobs: int
-    auto_index: str
-    check_ms: int
-    search_memory_mb: int
-    watch: bool
-    include_secrets: tuple[str, ...]
-    transport: str
-    host: str
-    port: int
-    audit: bool
-    audit_days: int
-    sse: bool
-    allowed_hosts: tuple[str, ...]
-    allowed_origins: tuple[str, ...]
-    roots: tuple[str, ...]
-    http_workers: int
-    http_connections: int
-    http_timeout_s: float
-    no_auth: bool
-    require_keys: bool
-    read_only: bool
-    allow_ip: tuple[str, ...]
-    public_url: str | None
-    jwt_issuer: str | None
-    jwt_audience: str | None
-    jwt_jwks_url: str | None
-    jwt_algorithm: str
-    jwt_scope_prefix: str
-    jwt_projects_claim: str | None
-    requests_per_minute: int | None
-    calls: int
-    project: str | None
-    ignore_patterns: tuple[str, ...]
-    include_submodules: bool
-    max_file_bytes: int
-    git_depth: int
-    git_branches: tuple[str, ...]
     sources: Mapping[str, str] = field(default_factory=dict, compare=False)
     warnings: tuple[str, ...] = field(default=(), compare=False)
 

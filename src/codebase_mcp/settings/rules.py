@@ -1,7 +1,4 @@
-"""What must the value of a setting be? Each rule in words, and as a reader of text.
-
-Where the text came from, and what the value is for, is `settings.py`'s.
-"""
+"""What a setting is, and the rules for values: each in words, and as a reader of text."""
 
 from __future__ import annotations
 
@@ -64,6 +61,42 @@ class Rule:
 
     def _typed(self) -> str:
         return {list: "a list of strings", bool: "true or false"}.get(self.toml, self.words)
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One row of the table."""
+
+    variable: str
+    default: Callable[[], Any]
+    rule: Rule
+    help: str
+    name: str = ""
+    also: str = ""
+    """Another program's variable with the same meaning, used where ours is not set."""
+    section: str = "Program"
+    is_secret: bool = False
+    """Never shown: it may hold a password or a key."""
+    has_flag: bool = True
+    keys: tuple[str, ...] = ()
+    """What a `.mcp-context.toml` calls it, if it concerns a repository; the first is preferred."""
+    joined: Callable[[Any, Any], Any] | None = None
+    """Combines our value and the file's; without it, the file counts where ours is the default."""
+    default_words: str = ""
+    """The default, where it depends on the machine."""
+    flag_name: str = ""
+    """The flag, where it is not the variable's name."""
+
+    @property
+    def flag(self) -> str:
+        """The flag, usually the variable's name."""
+        usual = "--" + self.variable.removeprefix("CODEBASE_MCP_").lower().replace("_", "-")
+        return self.flag_name or usual
+
+    @property
+    def file_variable(self) -> str:
+        """The variable that names a file with the value: how containers are given secrets."""
+        return f"{self.variable}_FILE" if self.is_secret else ""
 
 
 def whole_number(low: int, high: int) -> Rule:

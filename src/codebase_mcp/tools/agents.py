@@ -38,11 +38,7 @@ class Agent(Arguments):
         Literal["create_session", "track_execution", "get_state"],
         Field(description="What to do; each parameter says for which."),
     ]
-    agent_name: Annotated[
-        str,
-        text(100),
-        Field(description="Unique in the project."),
-    ]
+    agent_name: Annotated[str, text(100), Field(description="Unique in the project.")]
     project_id: ProjectId = None
     session_id: Annotated[
         str | None,
@@ -50,24 +46,19 @@ class Agent(Arguments):
         Field(description="create_session: the open one unless given."),
     ] = None
     tool_name: Annotated[
-        str | None,
-        Field(max_length=200, description="track_execution: the tool used."),
+        str | None, Field(max_length=200, description="track_execution: the tool used.")
     ] = None
-    success: Annotated[
-        bool | None,
-        Field(description="track_execution: whether it went well."),
-    ] = None
-    duration_ms: Annotated[
-        float | None,
-        Field(ge=0, le=10**12, description="track_execution."),
-    ] = None
+    success: Annotated[bool | None, Field(description="track_execution: whether it went well.")] = (
+        None
+    )
+    duration_ms: Annotated[float | None, Field(ge=0, le=10**12, description="track_execution.")] = (
+        None
+    )
     summary: Annotated[
-        str | None,
-        Field(max_length=5_000, description="track_execution: what was done."),
+        str | None, Field(max_length=5_000, description="track_execution: what was done.")
     ] = None
     error: Annotated[
-        str | None,
-        Field(max_length=5_000, description="track_execution: what went wrong."),
+        str | None, Field(max_length=5_000, description="track_execution: what went wrong.")
     ] = None
 
 

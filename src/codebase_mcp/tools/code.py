@@ -51,21 +51,10 @@ PROGRESS_INTERVAL_S = 0.5
 
 
 class IndexRepository(Arguments):
-    repo_path: Annotated[
-        str,
-        REPO_PATH,
-        Field(description="Absolute path."),
-    ]
+    repo_path: Annotated[str, REPO_PATH, Field(description="Absolute path.")]
     project_id: ProjectId = None
-    force_reindex: Annotated[
-        bool,
-        Field(description="Rebuild all of it; rarely needed."),
-    ] = False
-    name: Annotated[
-        str | None,
-        NAME,
-        Field(description="Display name."),
-    ] = None
+    force_reindex: Annotated[bool, Field(description="Rebuild all of it; rarely needed.")] = False
+    name: Annotated[str | None, NAME, Field(description="Display name.")] = None
 
 
 class RepositorySettingsReply(BaseModel):
@@ -213,17 +202,13 @@ class CodeFilter(ArgumentPart):
 
 class SearchCode(Arguments):
     query: Annotated[
-        str,
-        QUERY,
-        Field(description="A sentence as the code would say it, and names you expect."),
+        str, QUERY, Field(description="A sentence as the code would say it, and names you expect.")
     ]
     project_id: ProjectId = None
     repository_id: RepositoryChoice = None
-    file_type: Annotated[
-        str | None,
-        FILE_TYPE,
-        Field(description="Only this extension: py."),
-    ] = None
+    file_type: Annotated[str | None, FILE_TYPE, Field(description="Only this extension: py.")] = (
+        None
+    )
     directory: Annotated[
         str | None,
         DIRECTORY,
@@ -234,17 +219,12 @@ class SearchCode(Arguments):
         None
     )
     ref: Annotated[
-        str | None,
-        REF,
-        Field(description="A branch, tag or commit instead of the files on disk."),
+        str | None, REF, Field(description="A branch, tag or commit instead of the files on disk.")
     ] = None
     max_chars: ReplyBudget = None
     context_lines: Annotated[int, Field(ge=0, le=50, description="Lines around each result.")] = 10
     explain: Annotated[bool, Field(description="Say what made the rank.")] = False
-    with_notes: Annotated[
-        bool,
-        Field(description="Add what records say about each place."),
-    ] = False
+    with_notes: Annotated[bool, Field(description="Add what records say about each place.")] = False
     with_history: Annotated[bool, Field(description="Add its last commit.")] = False
 
 

@@ -41,15 +41,10 @@ MAX_TYPE_NAME_CHARS = 100
 MAX_NAME_CHARS = 200
 
 TypeName = Annotated[
-    str,
-    text(MAX_TYPE_NAME_CHARS),
-    Field(description="Name of the type, in any case."),
+    str, text(MAX_TYPE_NAME_CHARS), Field(description="Name of the type, in any case.")
 ]
 EntityId = Annotated[UUID, record_id("Entity"), Field(description="Id of the entity (UUID).")]
-Data = Annotated[
-    dict[str, Any],
-    Field(description="An object that fits the type's schema."),
-]
+Data = Annotated[dict[str, Any], Field(description="An object that fits the type's schema.")]
 
 
 class RegisterEntityType(Arguments):
@@ -63,11 +58,7 @@ class RegisterEntityType(Arguments):
         ),
     ]
     description: Annotated[
-        str | None,
-        Field(
-            max_length=2_000,
-            description="What such entities are.",
-        ),
+        str | None, Field(max_length=2_000, description="What such entities are.")
     ] = None
     project_id: ProjectId = None
 
@@ -87,7 +78,7 @@ class QueryEntities(Arguments):
         dict[str, Any] | None,
         Field(
             description='Only data that contains this: {"config": {"port": 80}}. At most 16 KiB '
-            "and 100 list items.",
+            "and 100 list items."
         ),
     ] = None
     tags: Annotated[Tags, Field(description="Only with all of these.")] = None
@@ -119,13 +110,9 @@ class UpdateEntityTypeSchema(Arguments):
     type_name: TypeName
     new_schema: Annotated[dict[str, Any], Field(description="The new JSON Schema, whole.")]
     validate_existing: Annotated[
-        bool,
-        Field(description="Refuse it if any entity does not fit."),
+        bool, Field(description="Refuse it if any entity does not fit.")
     ] = False
-    allow_breaking: Annotated[
-        bool,
-        Field(description="Let it break what others rely on."),
-    ] = False
+    allow_breaking: Annotated[bool, Field(description="Let it break what others rely on.")] = False
     project_id: ProjectId = None
 
 

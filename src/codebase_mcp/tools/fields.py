@@ -44,16 +44,10 @@ def publish_no_defaults(schema: dict[str, Any]) -> None:
 ShownName = Annotated[str, AfterValidator(mask_token)]
 """A name in a reply that is stored or given as it is, and may hold a token."""
 
-ProjectId = Annotated[
-    str | None,
-    PROJECT_ID,
-    Field(description="Workspace; yours unless given."),
-]
+ProjectId = Annotated[str | None, PROJECT_ID, Field(description="Workspace; yours unless given.")]
 
 RepositoryId = Annotated[
-    UUID | None,
-    REPOSITORY_ID,
-    Field(description="Only this repository (UUID)."),
+    UUID | None, REPOSITORY_ID, Field(description="Only this repository (UUID).")
 ]
 
 RepositoryChoice = Annotated[
@@ -91,8 +85,7 @@ ReplyBudget = Annotated[
 Offset = Annotated[int, Field(ge=0, le=2**31 - 1, description="Prefer cursor.")]
 
 PageCursor = Annotated[
-    str | None,
-    Field(min_length=1, max_length=200, description="next_cursor of the page before."),
+    str | None, Field(min_length=1, max_length=200, description="next_cursor of the page before.")
 ]
 
 Names = Annotated[list[str], Field(max_length=100)]
@@ -147,11 +140,7 @@ class AnchorArgument(ArgumentPart):
 
     file: Annotated[
         str | None,
-        Field(
-            min_length=1,
-            max_length=4096,
-            description="Path relative to the repository's root.",
-        ),
+        Field(min_length=1, max_length=4096, description="Path relative to the repository's root."),
         Limits(_clean_path),
     ] = None
     symbol: Annotated[
@@ -164,8 +153,7 @@ class AnchorArgument(ArgumentPart):
         Limits(_clean_symbol),
     ] = None
     commit: Annotated[
-        str | None,
-        Field(pattern=COMMIT_PATTERN, description="Full commit hash (40 hex digits)."),
+        str | None, Field(pattern=COMMIT_PATTERN, description="Full commit hash (40 hex digits).")
     ] = None
     repository_id: Annotated[
         UUID | None,

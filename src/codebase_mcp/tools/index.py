@@ -34,14 +34,7 @@ Collection = Annotated[str, PROJECT_ID, Field(description="The project_id of oth
 class IndexCodebase(Arguments):
     collection: Collection
     repository_path: Annotated[str, REPO_PATH, Field(description="Absolute path.")]
-    depth: Annotated[
-        int,
-        Field(
-            ge=0,
-            le=10_000,
-            description="Commits of history to read.",
-        ),
-    ] = 1000
+    depth: Annotated[int, Field(ge=0, le=10_000, description="Commits of history to read.")] = 1000
 
 
 class IndexCodebaseReply(Reply):

@@ -88,22 +88,19 @@ class Memory(Arguments):
         Field(description="store: a Pattern is one to follow. search: only these."),
     ] = None
     tags: Annotated[
-        Tags,
-        Field(description="store: single words. search, inject: only with all of them."),
+        Tags, Field(description="store: single words. search, inject: only with all of them.")
     ] = None
     session_id: Annotated[
         str | None,
         text(MAX_SESSION_ID_CHARS),
         Field(
             description="store: the open one unless given. search, timeline: only this. "
-            "inject: this first.",
+            "inject: this first."
         ),
     ] = None
     anchors: Anchors = None
     query: Annotated[
-        str | None,
-        QUERY,
-        Field(description="search, inject: a question or words."),
+        str | None, QUERY, Field(description="search, inject: a question or words.")
     ] = None
     limit: Annotated[int, Field(ge=1, le=100, description="search: at most.")] = 10
     anchor_id: Annotated[
@@ -120,13 +117,11 @@ class Memory(Arguments):
         Field(description="get: ids of observations."),
     ] = None
     max_tokens: Annotated[
-        int,
-        Field(ge=1, le=100_000, description="inject: the most it may take."),
+        int, Field(ge=1, le=100_000, description="inject: the most it may take.")
     ] = 2_000
-    detail: Annotated[
-        Detail,
-        Field(description="Whole contents, or the first 200 characters."),
-    ] = "full"
+    detail: Annotated[Detail, Field(description="Whole contents, or the first 200 characters.")] = (
+        "full"
+    )
 
 
 class MemoryReply(RecordReply):

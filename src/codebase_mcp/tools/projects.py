@@ -36,8 +36,7 @@ MAX_DESCRIPTION_CHARS = 2_000
 class CreateProject(Arguments):
     name: Annotated[str, text(MAX_NAME_CHARS), Field(description="What people call it.")]
     description: Annotated[
-        str | None,
-        Field(max_length=MAX_DESCRIPTION_CHARS, description="What it is about."),
+        str | None, Field(max_length=MAX_DESCRIPTION_CHARS, description="What it is about.")
     ] = None
     project_id: Annotated[
         str | None,
@@ -75,9 +74,7 @@ async def create_project(caller: Caller, arguments: CreateProject) -> CreateProj
 
 class SwitchProject(Arguments):
     project_id: Annotated[
-        str,
-        PROJECT_ID,
-        Field(description='The project; "default" is the default workspace.'),
+        str, PROJECT_ID, Field(description='The project; "default" is the default workspace.')
     ]
 
 

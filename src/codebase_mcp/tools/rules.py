@@ -95,8 +95,9 @@ def text(longest: int, *, shortest: int = 1) -> Limits:
     def check(value: str, field: str) -> str:
         return check_text(value, field, shortest, longest)
 
-    lengths: dict[str, Any] = {"minLength": shortest, "maxLength": longest}
-    return Limits(check, **lengths, **({"pattern": NOT_BLANK} if shortest else {}))
+    if not shortest:
+        return Limits(check, minLength=0, maxLength=longest)
+    return Limits(check, minLength=shortest, maxLength=longest, pattern=NOT_BLANK)
 
 
 def check_text(value: str, field: str, shortest: int, longest: int) -> str:

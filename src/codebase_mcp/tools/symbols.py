@@ -56,9 +56,7 @@ class SymbolArguments(Arguments):
         str | None, text(MAX_SYMBOL_CHARS), Field(description="outline: a file or directory.")
     ] = None
     ref: Annotated[
-        str | None,
-        REF,
-        Field(description="A branch, tag or commit instead of the files on disk."),
+        str | None, REF, Field(description="A branch, tag or commit instead of the files on disk.")
     ] = None
     depth: Annotated[int, Field(ge=1, le=MAX_DEPTH, description="Levels of a tree.")] = 1
     limit: Annotated[int, Field(ge=1, le=500, description="Entries at most.")] = 50

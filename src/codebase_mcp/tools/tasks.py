@@ -65,18 +65,10 @@ def check_commit(commit: str, field: str) -> str:
 
 TaskId = Annotated[UUID, record_id("Task"), Field(description="Id of the task (UUID).")]
 Description = Annotated[
-    str | None,
-    Field(
-        description="What to do, and how to see that it is done.",
-        max_length=2_000,
-    ),
+    str | None, Field(description="What to do, and how to see that it is done.", max_length=2_000)
 ]
 Notes = Annotated[
-    str | None,
-    Field(
-        description="Findings, decisions, what was tried.",
-        max_length=5_000,
-    ),
+    str | None, Field(description="Findings, decisions, what was tried.", max_length=5_000)
 ]
 PlanningReferences = Annotated[
     list[Annotated[str, Field(max_length=500)]] | None,
@@ -90,10 +82,7 @@ class GetTask(Arguments):
 
 
 class ListTasks(Arguments):
-    status: Annotated[
-        TaskStatus | None,
-        Field(description="Only this status."),
-    ] = None
+    status: Annotated[TaskStatus | None, Field(description="Only this status.")] = None
     branch: Annotated[
         str | None,
         Limits(check_branch_prefix, maxLength=MAX_BRANCH_CHARS),
@@ -123,9 +112,7 @@ class UpdateTask(Arguments):
     notes: Notes = None
     status: Annotated[TaskStatus, Field(description="How far it is.")] = "need to be done"
     branch: Annotated[
-        str | None,
-        text(MAX_BRANCH_CHARS),
-        Field(description="Git branch to link."),
+        str | None, text(MAX_BRANCH_CHARS), Field(description="Git branch to link.")
     ] = None
     commit: Annotated[
         str | None,

@@ -45,10 +45,7 @@ WorkItemId = Annotated[UUID, record_id("Work item"), Field(description="Id of th
 Title = Annotated[str, text(MAX_TITLE_CHARS), Field(description="In short.")]
 Description = Annotated[
     str | None,
-    Field(
-        description="What belongs to it, and how to see that it is done.",
-        max_length=2_000,
-    ),
+    Field(description="What belongs to it, and how to see that it is done.", max_length=2_000),
 ]
 
 
@@ -61,9 +58,7 @@ class CreateWorkItem(Arguments):
     description: Description = None
     status: Annotated[WorkItemStatus, Field(description="How far it is.")] = "planned"
     parent_id: Annotated[
-        UUID | None,
-        PARENT_ID,
-        Field(description="The item it is a part of; none: a root."),
+        UUID | None, PARENT_ID, Field(description="The item it is a part of; none: a root.")
     ] = None
     anchors: Anchors = None
     project_id: ProjectId = None
@@ -81,18 +76,10 @@ class UpdateWorkItem(Arguments):
 
 
 class QueryWorkItems(Arguments):
-    status: Annotated[
-        WorkItemStatus | None,
-        Field(description="Only this status."),
-    ] = None
-    item_type: Annotated[
-        WorkItemType | None,
-        Field(description="Only this level."),
-    ] = None
+    status: Annotated[WorkItemStatus | None, Field(description="Only this status.")] = None
+    item_type: Annotated[WorkItemType | None, Field(description="Only this level.")] = None
     parent_id: Annotated[
-        UUID | None,
-        PARENT_ID,
-        Field(description="Only what is below this item."),
+        UUID | None, PARENT_ID, Field(description="Only what is below this item.")
     ] = None
     include_descendants: Annotated[
         bool, Field(description="With parent_id: everything below, not only children.")

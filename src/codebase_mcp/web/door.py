@@ -33,8 +33,7 @@ from codebase_mcp.keys.browser_sessions import BrowserSessions
 from codebase_mcp.keys.keys import PREFIX, Key, KeyRing
 from codebase_mcp.pages.routes import PATHS, WHOLE_PAGES
 from codebase_mcp.pages.site import OPEN_PATHS, SESSION_COOKIE, SIGN_IN, link
-from codebase_mcp.projects.identity import Access, Identity, address_of, peer_of
-from codebase_mcp.settings.access import is_loopback
+from codebase_mcp.projects.identity import Access, Identity, address_of, is_loopback, peer_of
 from codebase_mcp.settings.loading import Settings
 from codebase_mcp.tools.callers import enter_identity, identity_of, owner_of
 from codebase_mcp.web.answers import error_answer

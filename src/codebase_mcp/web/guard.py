@@ -10,7 +10,7 @@ from fastmcp.server.http import HostOriginGuardMiddleware
 from starlette.middleware import Middleware
 
 from codebase_mcp.errors import InvalidInput
-from codebase_mcp.settings.access import is_loopback
+from codebase_mcp.projects.identity import is_loopback
 from codebase_mcp.settings.loading import Settings
 
 # Compared with, not bound to.
