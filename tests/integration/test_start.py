@@ -344,7 +344,7 @@ async def test_a_server_freezes_what_is_loaded_and_the_library_does_not(settings
     gc.unfreeze()
     async with await App.open(settings):
         assert gc.get_freeze_count() == 0
-    holder = AppHolder.of(settings)
+    holder = AppHolder(settings)
     await holder.get()
     frozen = gc.get_freeze_count()
     gc.unfreeze()
@@ -369,7 +369,7 @@ async def test_a_server_leaves_nothing_open_and_opens_nothing_after_its_end(
             raise DatabaseUnavailable("not yet")
         yield
 
-    holder = AppHolder(open_app, lifespan=lifespan)
+    holder = AppHolder(Settings.load({}), lifespan, open_app=open_app)
     with pytest.raises(DatabaseUnavailable):
         await holder.get()
     assert (await holder.get()) is opened[1]

@@ -7,10 +7,11 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Literal
 from uuid import UUID
 
-from pydantic import BaseModel, Field
+from pydantic import Field
 
 from codebase_mcp.tools.arguments import Arguments
 from codebase_mcp.tools.fields import ProjectId, RecordReply
+from codebase_mcp.tools.reply import ReplyPart
 from codebase_mcp.tools.rules import MAX_SESSION_ID_CHARS, text
 from codebase_mcp.tools.text import INDENT, joined, moment
 from codebase_mcp.tools.toolset import Caller, Operation, Toolset
@@ -62,7 +63,7 @@ class Agent(Arguments):
     ] = None
 
 
-class ExecutionReply(BaseModel):
+class ExecutionReply(ReplyPart):
     """Something that an agent did."""
 
     id: UUID
@@ -137,9 +138,11 @@ async def _create_session(caller: Caller, arguments: Agent) -> AgentReply:
     # What is imported within functions here is not for the handshake.
     from codebase_mcp.records.agents import open_agent  # noqa: PLC0415
 
-    async with caller.enter(arguments.project_id) as here:
-        opened = await open_agent(here.tx, arguments.agent_name, arguments.session_id, here.owner)
-    return _reply(here, opened)
+    async with caller.enter(arguments.project_id) as project:
+        opened = await open_agent(
+            project.tx, arguments.agent_name, arguments.session_id, project.owner
+        )
+    return _reply(project, opened)
 
 
 async def _track_execution(caller: Caller, arguments: Agent) -> AgentReply:
@@ -151,11 +154,11 @@ async def _track_execution(caller: Caller, arguments: Agent) -> AgentReply:
     doing = Doing(
         arguments.tool_name, success, arguments.duration_ms, arguments.summary, arguments.error
     )
-    async with caller.enter(arguments.project_id) as here:
+    async with caller.enter(arguments.project_id) as project:
         tracked, execution_id = await track_execution(
-            here.tx, arguments.agent_name, doing, here.owner
+            project.tx, arguments.agent_name, doing, project.owner
         )
-    reply = _reply(here, tracked)
+    reply = _reply(project, tracked)
     reply.execution_id = execution_id
     return reply
 
@@ -163,25 +166,24 @@ async def _track_execution(caller: Caller, arguments: Agent) -> AgentReply:
 async def _get_state(caller: Caller, arguments: Agent) -> AgentReply:
     from codebase_mcp.records.agents import find_agent, recent_executions  # noqa: PLC0415
 
-    async with caller.enter(arguments.project_id, readonly=True) as here:
-        found = await find_agent(here.tx, arguments.agent_name)
-        recent = await recent_executions(here.tx, arguments.agent_name)
-    reply = _reply(here, found)
-    reply.executions = found.executions
-    reply.failures = found.failures
-    reply.success_rate = found.success_rate
-    reply.last_active_at = found.last_active_at
-    reply.recent = [ExecutionReply.model_validate(one, from_attributes=True) for one in recent]
+    async with caller.enter(arguments.project_id, readonly=True) as project:
+        record = await find_agent(project.tx, arguments.agent_name)
+        recent = await recent_executions(project.tx, arguments.agent_name)
+    reply = _reply(project, record)
+    reply.executions = record.executions
+    reply.failures = record.failures
+    reply.success_rate = record.success_rate
+    reply.last_active_at = record.last_active_at
+    reply.recent = [ExecutionReply.model_validate(execution) for execution in recent]
     return reply
 
 
-def _reply(here: InProject, found: AgentRecord) -> AgentReply:
-    return AgentReply(
-        agent_id=found.id,
-        agent_name=found.name,
-        status="idle" if found.is_idle else "active",
-        session_active=found.session_active,
-        session_id=found.session_id,
-        project_id=here.project.project_id,
-        project_source=here.source,
+def _reply(project: InProject, agent: AgentRecord) -> AgentReply:
+    return AgentReply.of(
+        project,
+        agent_id=agent.id,
+        agent_name=agent.name,
+        status="idle" if agent.is_idle else "active",
+        session_active=agent.session_active,
+        session_id=agent.session_id,
     )

@@ -1,11 +1,14 @@
-"""How is a tool called? Its arguments checked, its reply handed on, for every caller alike."""
+"""Calls a tool: checks scopes and arguments, masks secrets, waits in a queue.
+
+Every caller passes here: MCP, ``POST /tools/…``, pages and commands.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from contextlib import nullcontext
 from copy import copy
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from codebase_mcp.background.audit import AuditedCall
 from codebase_mcp.errors import CodebaseError
@@ -27,16 +30,6 @@ if TYPE_CHECKING:
 
 AppFactory = Callable[[], Awaitable["App"]]
 ReportProgress = Callable[[float, float, str], Awaitable[None]]
-
-
-class ReplyForm(NamedTuple):
-    """How a reply is wanted: see `Caller`."""
-
-    replies: Replies = "json"
-    reply_chars: int = DEFAULT_REPLY_CHARS
-
-
-JSON = ReplyForm()
 
 
 async def call_tool(
@@ -61,7 +54,8 @@ async def reply_of(
     identity: Identity,
     report_progress: ReportProgress,
     *,
-    form: ReplyForm = JSON,
+    replies: Replies = "json",
+    reply_chars: int = DEFAULT_REPLY_CHARS,
     audit: AuditLog | None = None,
     queue: CallQueue | None = None,
 ) -> Reply:
@@ -84,7 +78,8 @@ async def reply_of(
             if issubclass(spec.reply, RecordReply):
                 parsed, kinds = _masked(parsed)
             given = frozenset(arguments)
-            caller = Caller(await open_app(), report_progress, given, identity, *form)
+            app = await open_app()
+            caller = Caller(app, report_progress, given, identity, replies, reply_chars)
             async with nullcontext() if queue is None else queue.place(identity.shares_as):
                 reply = await spec.run(caller, parsed)
             if kinds and isinstance(reply, RecordReply):

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import datetime
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 from uuid import UUID
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import ConfigDict, Field
 
 from codebase_mcp.tools.arguments import Arguments
 from codebase_mcp.tools.fields import (
@@ -20,17 +20,13 @@ from codebase_mcp.tools.fields import (
     RecordReply,
     Tags,
     anchor_lines,
-    anchor_replies,
     places_of,
     publish_no_defaults,
 )
+from codebase_mcp.tools.reply import ReplyPart
 from codebase_mcp.tools.rules import record_id, text
 from codebase_mcp.tools.text import compact, joined, moment, page
 from codebase_mcp.tools.toolset import READS, Caller, Hints, Toolset
-
-if TYPE_CHECKING:
-    from codebase_mcp.app.app import InProject
-    from codebase_mcp.records.entities import Entity
 
 TOOLSET = Toolset(
     "entities",
@@ -131,7 +127,7 @@ class EntityTypeReply(RecordReply):
         yield f"registered: {self.type_name}, schema version {self.schema_version}"
 
 
-class EntityItem(BaseModel):
+class EntityItem(ReplyPart):
     """An entity. ``schema_version`` is what its data was last held against."""
 
     id: UUID
@@ -188,7 +184,7 @@ class DeletionReply(ProjectReply):
         yield f"deleted: {self.entity_id}"
 
 
-class ChangeReply(BaseModel):
+class ChangeReply(ReplyPart):
     path: str = Field(description="JSON pointer into the schema.")
     change: str
     breaking: bool
@@ -223,21 +219,18 @@ async def register_entity_type(caller: Caller, arguments: RegisterEntityType) ->
     """
     from codebase_mcp.records.entities import register_entity_type as register  # noqa: PLC0415
 
-    async with caller.enter(arguments.project_id) as here:
+    async with caller.enter(arguments.project_id) as project:
         kind = await register(
-            here.tx, arguments.type_name, arguments.schema_, arguments.description
+            project.tx, arguments.type_name, arguments.schema_, arguments.description
         )
-    return EntityTypeReply.model_validate(
-        {
-            "type_id": kind.id,
-            "type_name": kind.name,
-            "schema": kind.document,
-            "schema_version": kind.version,
-            "description": kind.description,
-            "created_at": kind.created_at,
-            "project_id": here.project.project_id,
-            "project_source": here.source,
-        }
+    return EntityTypeReply.of(
+        project,
+        type_id=kind.id,
+        type_name=kind.name,
+        schema=kind.document,
+        schema_version=kind.version,
+        description=kind.description,
+        created_at=kind.created_at,
     )
 
 
@@ -248,17 +241,16 @@ async def create_entity(caller: Caller, arguments: CreateEntity) -> EntityReply:
     """
     from codebase_mcp.records.entities import create_entity as create  # noqa: PLC0415
 
-    places = places_of(arguments.anchors)
-    async with caller.enter(arguments.project_id) as here:
+    async with caller.enter(arguments.project_id) as project:
         entity = await create(
-            here.tx,
+            project.tx,
             arguments.entity_type,
             arguments.name,
             arguments.data,
             tags=arguments.tags or (),
-            places=places,
+            places=places_of(arguments.anchors),
         )
-    return _reply(entity, here)
+    return EntityReply.of(project, entity)
 
 
 @TOOLSET.tool("Find entities", READS)
@@ -270,21 +262,17 @@ async def query_entities(caller: Caller, arguments: QueryEntities) -> EntitiesRe
     from codebase_mcp.records.page import Paging  # noqa: PLC0415
 
     paging = Paging.asked(arguments.limit, arguments.offset, arguments.cursor)
-    async with caller.enter(arguments.project_id, readonly=True) as here:
+    async with caller.enter(arguments.project_id, readonly=True) as project:
         page = await query(
-            here.tx,
+            project.tx,
             arguments.entity_type,
             paging,
             filter=arguments.filter,
             tags=arguments.tags,
             include_deleted=arguments.include_deleted,
         )
-    return EntitiesReply(
-        entities=[EntityItem(**_fields(entity)) for entity in page.items],
-        total=page.total,
-        next_cursor=page.next_cursor,
-        project_id=here.project.project_id,
-        project_source=here.source,
+    return EntitiesReply.of(
+        project, entities=page.items, total=page.total, next_cursor=page.next_cursor
     )
 
 
@@ -299,16 +287,16 @@ async def update_entity(caller: Caller, arguments: UpdateEntity) -> EntityReply:
     given = arguments.model_fields_set
     tags = (arguments.tags or ()) if "tags" in given else None
     places = places_of(arguments.anchors) if "anchors" in given else None
-    async with caller.enter(arguments.project_id) as here:
+    async with caller.enter(arguments.project_id) as project:
         entity = await update(
-            here.tx,
+            project.tx,
             arguments.entity_id,
             arguments.data,
             arguments.version,
             tags=tags,
             places=places,
         )
-    return _reply(entity, here)
+    return EntityReply.of(project, entity)
 
 
 @TOOLSET.tool("Delete an entity", Hints(destroys=True, repeats=True))
@@ -319,15 +307,10 @@ async def delete_entity(caller: Caller, arguments: DeleteEntity) -> DeletionRepl
     """
     from codebase_mcp.records.entities import delete_entity as delete  # noqa: PLC0415
 
-    async with caller.enter(arguments.project_id) as here:
-        entity = await delete(here.tx, arguments.entity_id, confirmed=arguments.confirmed)
-    assert entity.deleted_at is not None
-    return DeletionReply(
-        entity_id=entity.id,
-        deleted=True,
-        deleted_at=entity.deleted_at,
-        project_id=here.project.project_id,
-        project_source=here.source,
+    async with caller.enter(arguments.project_id) as project:
+        entity = await delete(project.tx, arguments.entity_id, confirmed=arguments.confirmed)
+    return DeletionReply.of(
+        project, entity_id=entity.id, deleted=True, deleted_at=entity.deleted_at
     )
 
 
@@ -344,44 +327,21 @@ async def update_entity_type_schema(
         update_entity_type_schema as update,
     )
 
-    async with caller.enter(arguments.project_id) as here:
+    async with caller.enter(arguments.project_id) as project:
         done = await update(
-            here.tx,
+            project.tx,
             arguments.type_name,
             arguments.new_schema,
             validate_existing=arguments.validate_existing,
             allow_breaking=arguments.allow_breaking,
         )
-    reply = SchemaReply(
+    reply = SchemaReply.of(
+        project,
         type_name=done.type.name,
         schema_version=done.type.version,
         previous_version=done.previous_version,
-        changes=[ChangeReply.model_validate(c, from_attributes=True) for c in done.changes],
-        project_id=here.project.project_id,
-        project_source=here.source,
+        changes=done.changes,
     )
     if done.checked is not None:
         reply.entities_checked = done.checked
     return reply
-
-
-def _fields(entity: Entity) -> dict[str, Any]:
-    return {
-        "id": entity.id,
-        "entity_type": entity.entity_type,
-        "name": entity.name,
-        "data": entity.data,
-        "tags": list(entity.tags),
-        "version": entity.version,
-        "schema_version": entity.schema_version,
-        "created_at": entity.created_at,
-        "updated_at": entity.updated_at,
-        "deleted_at": entity.deleted_at,
-        "anchors": anchor_replies(entity.anchors),
-    }
-
-
-def _reply(entity: Entity, here: InProject) -> EntityReply:
-    return EntityReply(
-        **_fields(entity), project_id=here.project.project_id, project_source=here.source
-    )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 from uuid import UUID
 
 from pydantic import AfterValidator, BaseModel, FailFast, Field
@@ -11,7 +11,7 @@ from pydantic import AfterValidator, BaseModel, FailFast, Field
 from codebase_mcp.errors import InvalidInput
 from codebase_mcp.secrets.masking import mask_token
 from codebase_mcp.tools.arguments import ArgumentPart
-from codebase_mcp.tools.reply import Reply
+from codebase_mcp.tools.reply import Reply, ReplyPart
 from codebase_mcp.tools.rules import (
     ALL_REPOSITORIES,
     MAX_TAGS,
@@ -24,6 +24,7 @@ from codebase_mcp.tools.rules import (
 from codebase_mcp.tools.text import INDENT, joined
 
 if TYPE_CHECKING:
+    from codebase_mcp.app.reports import InProject
     from codebase_mcp.app.scopes import CallScope, NamedRepository
     from codebase_mcp.index.secondary_model import SecondaryModelState
     from codebase_mcp.records.anchors import Anchor, CodeReference
@@ -169,7 +170,7 @@ Anchors = Annotated[
 ]
 
 
-class AnchorReply(BaseModel):
+class AnchorReply(ReplyPart):
     """A place in the code as it is now."""
 
     repository_id: UUID | None
@@ -220,7 +221,7 @@ def places_of(anchors: Sequence[AnchorArgument] | None) -> list[CodeReference]:
 
 def anchor_replies(anchors: Iterable[Anchor]) -> list[AnchorReply]:
     """Places as clients see them."""
-    return [AnchorReply.model_validate(anchor, from_attributes=True) for anchor in anchors]
+    return [AnchorReply.model_validate(anchor) for anchor in anchors]
 
 
 def anchor_lines(anchors: Iterable[AnchorReply]) -> Iterator[str]:
@@ -253,6 +254,13 @@ class ProjectReply(Reply):
 
     _not_listed: ClassVar[frozenset[str]] = frozenset({"error", "project_id", "project_source"})
 
+    @classmethod
+    def of(cls, project: InProject, record: object = None, /, **fields: Any) -> Self:
+        """A reply from this project: with these fields, or with those of a record."""
+        reply = cls(**fields) if record is None else cls.model_validate(record)
+        reply.project_id, reply.project_source = project.project.project_id, project.source
+        return reply
+
     def as_text(self) -> str:
         """The reply for reading, with the project unless the call named it."""
         return "\n".join(part for part in (super().as_text(), self.project_line()) if part)
@@ -280,7 +288,7 @@ class RecordReply(ProjectReply):
         return super().as_text() + (f"\nmasked before storing: {kinds}" if kinds else "")
 
 
-class SecondTierEntry(BaseModel):
+class SecondTierEntry(ReplyPart):
     """The vectors of a stronger model: ``waiting`` where nobody adds to them just now."""
 
     model: str
@@ -293,4 +301,4 @@ class SecondTierEntry(BaseModel):
 
 def second_tier_entry(state: SecondaryModelState) -> SecondTierEntry:
     """The state of the secondary model as clients see it."""
-    return SecondTierEntry.model_validate(state, from_attributes=True)
+    return SecondTierEntry.model_validate(state)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import datetime
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 from uuid import UUID
 
 from pydantic import BaseModel, Field
@@ -13,14 +13,14 @@ from codebase_mcp.database.naming import DEFAULT_ID, Project
 from codebase_mcp.index.progress import Phase
 from codebase_mcp.tools.arguments import Arguments
 from codebase_mcp.tools.fields import RepositoryId, SecondTierEntry, second_tier_entry
-from codebase_mcp.tools.reply import ErrorShape, Reply
+from codebase_mcp.tools.reply import ErrorShape, Reply, ReplyPart
 from codebase_mcp.tools.rules import PROJECT_ID, REPO_PATH
 from codebase_mcp.tools.text import INDENT, lines_of, moment
 from codebase_mcp.tools.toolset import READS, REPEATS, Caller, Hints, Toolset
 
 if TYPE_CHECKING:
     from codebase_mcp.background.indexing import Started
-    from codebase_mcp.background.progress import IndexingProgress, LastRun, RepositoryProgress
+    from codebase_mcp.background.progress import IndexingProgress
 
 TOOLSET = Toolset(
     "index",
@@ -110,7 +110,7 @@ class GetIndexingStatus(Arguments):
     repository_id: RepositoryId = None
 
 
-class LastRunEntry(BaseModel):
+class LastRunEntry(ReplyPart):
     """How a run ended. ``interrupted``: its process was killed, and no job goes on with it."""
 
     operation_id: UUID
@@ -210,24 +210,19 @@ async def get_indexing_status(caller: Caller, arguments: GetIndexingStatus) -> I
     from codebase_mcp.background.indexing import indexing_state  # noqa: PLC0415 - not for the handshake
 
     state = await indexing_state(
-        caller.app,
-        arguments.collection,
-        arguments.repository_id,
-        caller.identity,
+        caller.app, arguments.collection, arguments.repository_id, caller.identity
     )
-    now = state.progress
     reply = IndexingStatusReply(
         collection=_collection(state.project),
-        is_indexing=now.is_indexing,
-        queued=now.queued,
-        progress_percent=now.percent,
-        files_processed=now.files_done,
-        files_total=now.files_total,
-        current_file=now.current_file or "",
-        current_phase=now.phase,
-        estimated_time_remaining=now.seconds_left,
-        last_run=_last_run(now),
-        repositories=[_repository(one) for one in state.repositories],
+        **_progress(state.progress),
+        repositories=[
+            RepositoryStatus(
+                repository_id=repository.repository_id,
+                root=repository.root,
+                **_progress(repository.progress),
+            )
+            for repository in state.repositories
+        ],
     )
     if state.secondary_model is not None:
         reply.second_tier = second_tier_entry(state.secondary_model)
@@ -242,26 +237,19 @@ def _unattended() -> str:
     return f"{NO_WORKER}."
 
 
-def _repository(one: RepositoryProgress) -> RepositoryStatus:
-    now = one.progress
-    return RepositoryStatus(
-        repository_id=one.repository_id,
-        root=one.root,
-        is_indexing=now.is_indexing,
-        queued=now.queued,
-        progress_percent=now.percent,
-        files_processed=now.files_done,
-        files_total=now.files_total,
-        current_file=now.current_file or "",
-        current_phase=now.phase,
-        estimated_time_remaining=now.seconds_left,
-        last_run=_last_run(now),
-    )
-
-
-def _last_run(now: IndexingProgress) -> LastRunEntry | None:
-    last: LastRun | None = now.last_run
-    return None if last is None else LastRunEntry.model_validate(last, from_attributes=True)
+def _progress(progress: IndexingProgress) -> dict[str, Any]:
+    """How far indexing is, by the names that clients know."""
+    return {
+        "is_indexing": progress.is_indexing,
+        "queued": progress.queued,
+        "progress_percent": progress.percent,
+        "files_processed": progress.files_done,
+        "files_total": progress.files_total,
+        "current_file": progress.current_file or "",
+        "current_phase": progress.phase,
+        "estimated_time_remaining": progress.seconds_left,
+        "last_run": progress.last_run,
+    }
 
 
 class ClearIndex(Arguments):
@@ -291,10 +279,7 @@ async def clear_index(caller: Caller, arguments: ClearIndex) -> ClearIndexReply:
     from codebase_mcp.background.indexing import clear_index as clear  # noqa: PLC0415
 
     project, items = await clear(
-        caller.app,
-        arguments.collection,
-        arguments.repository_id,
-        caller.identity,
+        caller.app, arguments.collection, arguments.repository_id, caller.identity
     )
     return ClearIndexReply(status="cleared", collection=_collection(project), items_deleted=items)
 

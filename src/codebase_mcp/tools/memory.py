@@ -146,17 +146,17 @@ class MemoryReply(RecordReply):
     def text_lines(self) -> Iterator[str]:
         """Observations one below the other; of one just stored, what the caller does not know."""
         if "deduplicated" in self.model_fields_set:
-            known = "known already" if self.deduplicated else "stored"
-            for one in self.observations:
-                yield f"{known}: {one.id}"
-                yield from anchor_lines(one.anchors)
+            state = "known already" if self.deduplicated else "stored"
+            for observation in self.observations:
+                yield f"{state}: {observation.id}"
+                yield from anchor_lines(observation.anchors)
         elif "context" in self.model_fields_set:
             yield self.context or "nothing worth knowing is stored"
             if self.omitted:
                 yield f"{self.omitted} more did not fit into max_tokens"
         else:
-            for one in self.observations:
-                yield from one.text_lines()
+            for observation in self.observations:
+                yield from observation.text_lines()
             if self.missing:
                 yield f"unknown: {', '.join(map(str, self.missing))}"
             elif not self.observations:
@@ -201,17 +201,17 @@ async def _store(caller: Caller, arguments: Memory) -> MemoryReply:
     model = await caller.app.models.configured()
     said = records.ObservationText(arguments.content, tuple(arguments.tags or ()))
     [prepared] = await records.prepare(model, [said])
-    async with caller.enter(arguments.project_id) as here:
-        session_id = await session_for(here.tx, arguments.session_id, here.owner)
+    async with caller.enter(arguments.project_id) as project:
+        session_id = await session_for(project.tx, arguments.session_id, project.owner)
         identity, is_new = await records.store_observation(
-            here.tx, model, prepared, arguments.observation_type, session_id
+            project.tx, model, prepared, arguments.observation_type, session_id
         )
         if "anchors" in arguments.model_fields_set:
-            await set_anchors(here.tx, "observation", identity, places)
-        stored = await records.load_observations(here.tx, [identity])
-        upkeep = await records.look_after(here.tx, model)
-    await _maintain(caller, here, model, upkeep)
-    reply = _observations(here, stored, arguments.detail)
+            await set_anchors(project.tx, "observation", identity, places)
+        stored = await records.load_observations(project.tx, [identity])
+        upkeep = await records.look_after(project.tx, model)
+    await _maintain(caller, project, model, upkeep)
+    reply = _observations(project, stored, arguments.detail)
     reply.deduplicated = not is_new
     return reply
 
@@ -229,31 +229,33 @@ async def _search(caller: Caller, arguments: Memory) -> MemoryReply:
         tuple(arguments.tags or ()), arguments.observation_type, arguments.session_id
     )
     question = await ask(caller.app.models, arguments.query)
-    async with caller.enter(arguments.project_id, readonly=True) as here:
-        found = await search_observations(here.tx, question, filters, limit=arguments.limit)
-        upkeep = await look_after(here.tx, question.model)
-    await _maintain(caller, here, question.model, upkeep)
-    return _observations(here, found, arguments.detail)
+    async with caller.enter(arguments.project_id, readonly=True) as project:
+        observations = await search_observations(
+            project.tx, question, filters, limit=arguments.limit
+        )
+        upkeep = await look_after(project.tx, question.model)
+    await _maintain(caller, project, question.model, upkeep)
+    return _observations(project, observations, arguments.detail)
 
 
 async def _timeline(caller: Caller, arguments: Memory) -> MemoryReply:
     from codebase_mcp.records.memory import newest, timeline  # noqa: PLC0415
 
     before, after, of = arguments.depth_before, arguments.depth_after, arguments.session_id
-    async with caller.enter(arguments.project_id, readonly=True) as here:
+    async with caller.enter(arguments.project_id, readonly=True) as project:
         if arguments.anchor_id is not None:
-            found = await timeline(here.tx, arguments.anchor_id, before, after, of)
+            observations = await timeline(project.tx, arguments.anchor_id, before, after, of)
         else:
-            found = (await newest(here.tx, before + after, session_id=of))[::-1]
-    return _observations(here, found, arguments.detail)
+            observations = (await newest(project.tx, before + after, session_id=of))[::-1]
+    return _observations(project, observations, arguments.detail)
 
 
 async def _get(caller: Caller, arguments: Memory) -> MemoryReply:
     from codebase_mcp.records.memory import get_observations  # noqa: PLC0415
 
-    async with caller.enter(arguments.project_id, readonly=True) as here:
-        found, missing = await get_observations(here.tx, arguments.ids or [])
-    reply = _observations(here, found, "full")
+    async with caller.enter(arguments.project_id, readonly=True) as project:
+        observations, missing = await get_observations(project.tx, arguments.ids or [])
+    reply = _observations(project, observations, "full")
     reply.missing = missing
     return reply
 
@@ -264,30 +266,29 @@ async def _inject(caller: Caller, arguments: Memory) -> MemoryReply:
 
     asked = arguments.query
     question = None if asked is None else await ask(caller.app.models, asked)
-    async with caller.enter(arguments.project_id, readonly=True) as here:
+    async with caller.enter(arguments.project_id, readonly=True) as project:
         candidates = await worth_injecting(
-            here.tx,
+            project.tx,
             question=question,
             tags=tuple(arguments.tags or ()),
             session_id=arguments.session_id,
         )
     packed = pack(candidates, arguments.max_tokens, datetime.now(UTC))
-    return MemoryReply(
+    return MemoryReply.of(
+        project,
         context=packed.context,
         observation_ids=packed.ids,
         estimated_tokens=packed.estimated_tokens,
         token_method=TOKEN_METHOD,
         omitted=packed.omitted,
-        project_id=here.project.project_id,
-        project_source=here.source,
     )
 
 
-async def _maintain(caller: Caller, here: InProject, model: Model, upkeep: Upkeep) -> None:
+async def _maintain(caller: Caller, project: InProject, model: Model, upkeep: Upkeep) -> None:
     """Occasional maintenance, in transactions of its own, after the reply is known."""
     from codebase_mcp.records import memory as records  # noqa: PLC0415
 
-    project_id = here.project.project_id or DEFAULT_ID
+    project_id = project.project.project_id or DEFAULT_ID
     if upkeep.index:
         async with caller.enter(project_id) as again:
             await records.tend_index(again.tx, model)
@@ -299,12 +300,11 @@ async def _maintain(caller: Caller, here: InProject, model: Model, upkeep: Upkee
             await records.renew(again.tx, dict(zip(old, prepared, strict=True)))
 
 
-def _observations(here: InProject, found: Iterable[Observation], detail: Detail) -> MemoryReply:
-    return MemoryReply(
-        observations=[observation_reply(observation, detail) for observation in found],
-        project_id=here.project.project_id,
-        project_source=here.source,
-    )
+def _observations(
+    project: InProject, observations: Iterable[Observation], detail: Detail
+) -> MemoryReply:
+    shown = [observation_reply(observation, detail) for observation in observations]
+    return MemoryReply.of(project, observations=shown)
 
 
 TOOLSET.tools.append(SESSION)

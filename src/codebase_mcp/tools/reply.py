@@ -22,6 +22,12 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 
+class ReplyPart(BaseModel):
+    """A part of a reply; it can be made of any value that has its fields as attributes."""
+
+    model_config = ConfigDict(from_attributes=True)
+
+
 class ErrorShape(BaseModel):
     """Why a call failed, and the way out."""
 
@@ -32,7 +38,7 @@ class ErrorShape(BaseModel):
     hint: str | None = None
 
 
-class Reply(BaseModel):
+class Reply(ReplyPart):
     """What every tool's result is made of: nothing required, and an error in place of the rest.
 
     Clients of the official TypeScript library throw away an error whose content does not fit the

@@ -18,6 +18,7 @@ from collections.abc import (
 )
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import replace
+from functools import partial
 from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
@@ -40,9 +41,8 @@ from pydantic import PrivateAttr
 
 from codebase_mcp.errors import CodebaseError, forget_locals
 from codebase_mcp.projects.identity import FULL_ACCESS, Access, Identity
-from codebase_mcp.settings.table import DEFAULT_CALLS
 from codebase_mcp.tools.callers import identity_in
-from codebase_mcp.tools.calling import AppFactory, ReplyForm, ReportProgress, reply_of
+from codebase_mcp.tools.calling import AppFactory, ReportProgress, reply_of
 from codebase_mcp.tools.catalog import tools_of, toolsets, unknown_tool
 from codebase_mcp.tools.clients import Replies, replies_for
 from codebase_mcp.tools.protocol_server import protocol_server
@@ -82,64 +82,39 @@ ResultMeta = Callable[[Context, str, Reply], Awaitable[dict[str, Any] | None]]
 
 
 class AppHolder:
-    """Opens the product once, when first asked; ``directory`` is where its user works.
+    """Opens the product once, at the first call.
 
-    ``keeps_sessions`` is False where several processes answer at one address: what a client said
-    to one of them the others do not know. ``lifespan`` is what a server does in the background: it
-    begins when the product is open and ends before it closes. ``settings`` say which folders
-    are hidden from remote callers.
+    ``lifespan`` is what a server does in the background: it begins when the product is open and
+    ends before it closes.
     """
 
     def __init__(
         self,
-        open_app: AppFactory,
-        directory: Path | None = None,
-        *,
-        keeps_sessions: bool = True,
+        settings: Settings,
         lifespan: Lifespan | None = None,
-        settings: Settings | None = None,
+        *,
+        open_app: AppFactory | None = None,
     ) -> None:
         self.calls = RunningCalls()
         self.roots = ClientRoots()
         self.audit: AuditLog | None = None
         self.result_meta: ResultMeta | None = None
+        # Several processes at one address do not know what a client told another process.
+        self.keeps_sessions = settings.http_workers == 1
         self._settings = settings
-        places = DEFAULT_CALLS if settings is None else settings.calls
-        single = settings is not None and settings.transport == "stdio"
-        runs = max(1, places // 2)
-        self.queue = CallQueue("calls", places, single_client=single)
+        single = settings.transport == "stdio"
+        runs = max(1, settings.calls // 2)
+        self.queue = CallQueue("calls", settings.calls, single_client=single)
         self._index_runs = CallQueue("index runs", runs, wait_s=None, single_client=single)
-        self.keeps_sessions = keeps_sessions
-        self._open_app = open_app
-        access = FULL_ACCESS.reading() if settings and settings.read_only else FULL_ACCESS
-        self._process = Identity(f"process {uuid4()}", directory or Path.cwd(), access=access)
+        self._open_app = open_app or partial(_open_app, settings)
+        access = FULL_ACCESS.reading() if settings.read_only else FULL_ACCESS
+        directory = settings.project_dir or Path.cwd()
+        self._process = Identity(f"process {uuid4()}", directory, access=access)
         self._lock = asyncio.Lock()
         self._app: App | None = None
         self._lifespan = lifespan
         self._exit_stack = AsyncExitStack()
         self._is_closed = False
-
-    @classmethod
-    def of(cls, settings: Settings, lifespan: Lifespan | None = None) -> AppHolder:
-        """The product as these settings ask for it."""
-
-        async def open_app() -> App:
-            # In a thread, so that a client that lists tools meanwhile is answered.
-            await asyncio.to_thread(import_module, "codebase_mcp.app.app")
-            from codebase_mcp.app.app import App  # noqa: PLC0415 - not for the handshake
-
-            app = await App.open(settings)
-            # What is loaded by now stays. To look for garbage in it takes a quarter of a search.
-            gc.freeze()
-            return app
-
-        return cls(
-            open_app,
-            settings.project_dir,
-            keeps_sessions=settings.http_workers == 1,
-            lifespan=lifespan,
-            settings=settings,
-        )
 
     async def get(self) -> App:
         """The product, opened.
@@ -186,25 +161,21 @@ class AppHolder:
         Raises:
             CodebaseError: what the contract names.
         """
-        form = (
-            ReplyForm(replies)
-            if self._settings is None
-            else ReplyForm(replies, self._settings.reply_chars)
-        )
         call = reply_of(
             spec,
             arguments,
             self.get,
             identity,
             report_progress,
-            form=form,
+            replies=replies,
+            reply_chars=self._settings.reply_chars,
             audit=self.audit,
             queue=self._index_runs if spec.is_index_run else self.queue,
         )
         try:
             return await self.calls.run(call)
         except CodebaseError as error:
-            if identity.owner == self._process.owner or self._settings is None:
+            if identity.owner == self._process.owner:
                 raise
             folders = private_folders(self._settings)
             raise redacted(error, arguments, folders) from error
@@ -235,9 +206,8 @@ class AppHolder:
 
     def replies_to(self, context: Context) -> Replies:
         """The form that the settings, or the name of the client, ask for."""
-        wanted = "auto" if self._settings is None else self._settings.replies
-        if wanted != "auto":
-            return "text" if wanted == "text" else "json"
+        if self._settings.replies != "auto":
+            return "text" if self._settings.replies == "text" else "json"
         if context.request_context is None:
             return "json"
         client = context.session.client_params
@@ -250,6 +220,17 @@ class AppHolder:
         async with self._lock:
             self._app = None
             await self._exit_stack.aclose()
+
+
+async def _open_app(settings: Settings) -> App:
+    # In a thread, so that a client that lists tools meanwhile is answered.
+    await asyncio.to_thread(import_module, "codebase_mcp.app.app")
+    from codebase_mcp.app.app import App  # noqa: PLC0415 - not for the handshake
+
+    app = await App.open(settings)
+    # The modules loaded by now stay. Looking for garbage in them takes a quarter of a search.
+    gc.freeze()
+    return app
 
 
 class ContractTool(Tool):
@@ -307,9 +288,9 @@ def _annotations(hints: Hints) -> ToolAnnotations:
 class Listing(Middleware):
     """What is shown, and the answer to calls of what is not, each in the form for the client."""
 
-    def __init__(self, holder: AppHolder, here: Mapping[str, ToolSpec]) -> None:
+    def __init__(self, holder: AppHolder, tools: Mapping[str, ToolSpec]) -> None:
         self._holder = holder
-        self._here = here
+        self._tools = tools
 
     async def on_list_tools(
         self,
@@ -322,7 +303,7 @@ class Listing(Middleware):
         tools = [
             tool
             for tool in listed
-            if (spec := self._here.get(tool.name)) is None or spec.is_open_to(access)
+            if (spec := self._tools.get(tool.name)) is None or spec.is_open_to(access)
         ]
         if self._replies(context) == "json":
             return tools
@@ -331,7 +312,7 @@ class Listing(Middleware):
     def _for_models(self, tool: Tool) -> Tool:
         """A tool as an agent's model reads it, which pays for each word."""
         changes: dict[str, Any] = {"output_schema": None}
-        if (spec := self._here.get(tool.name)) is not None:
+        if (spec := self._tools.get(tool.name)) is not None:
             changes["parameters"] = spec.model_schema()
         return tool.model_copy(update=changes)
 
@@ -344,8 +325,8 @@ class Listing(Middleware):
             return await call_next(context)
         except NotFoundError:  # only the library looks tools up: ours raise none
             access = self._access(context)
-            here = [name for name, spec in self._here.items() if spec.is_open_to(access)]
-            unknown = unknown_tool(context.message.name, here)
+            shown = [name for name, spec in self._tools.items() if spec.is_open_to(access)]
+            unknown = unknown_tool(context.message.name, shown)
             return failure(unknown, self._replies(context))
 
     def _access(self, context: MiddlewareContext[Any]) -> Access:
@@ -355,16 +336,6 @@ class Listing(Middleware):
     def _replies(self, context: MiddlewareContext[Any]) -> Replies:
         within = context.fastmcp_context
         return "json" if within is None else self._holder.replies_to(within)
-
-
-def build_server(
-    open_app: AppFactory, names: Iterable[str], *, directory: Path | None = None
-) -> FastMCP[None]:
-    """A server with the tools of some toolsets; it closes the product when it ends.
-
-    ``directory`` is where its user works, the working directory unless given.
-    """
-    return server_of(AppHolder(open_app, directory), names)
 
 
 def server_of(

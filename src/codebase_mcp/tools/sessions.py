@@ -14,6 +14,7 @@ from pydantic import BaseModel, Field
 from codebase_mcp.tools.arguments import Arguments
 from codebase_mcp.tools.fields import ProjectId, RecordReply, ShownName
 from codebase_mcp.tools.observations import ObservationReply, observation_reply
+from codebase_mcp.tools.reply import ReplyPart
 from codebase_mcp.tools.rules import MAX_SESSION_ID_CHARS, text
 from codebase_mcp.tools.text import joined, moment
 from codebase_mcp.tools.toolset import REPEATS, Caller, Operation, ToolSpec
@@ -37,7 +38,7 @@ class Session(Arguments):
     project_id: ProjectId = None
 
 
-class TaskTouched(BaseModel):
+class TaskTouched(ReplyPart):
     """A task as it is now, and when the session last changed it."""
 
     id: UUID
@@ -46,7 +47,7 @@ class TaskTouched(BaseModel):
     touched_at: datetime
 
 
-class AgentSeen(BaseModel):
+class AgentSeen(ReplyPart):
     """What an agent did in the session."""
 
     agent_id: UUID
@@ -130,14 +131,15 @@ async def _start(caller: Caller, arguments: Session) -> SessionReply:
 
     directory = caller.identity.directory
     head = await _head_of(directory)
-    async with caller.enter(arguments.project_id) as here:
-        started = await start_session(here.tx, arguments.session_id, here.owner, directory, head)
-    return SessionReply(
+    async with caller.enter(arguments.project_id) as project:
+        started = await start_session(
+            project.tx, arguments.session_id, project.owner, directory, head
+        )
+    return SessionReply.of(
+        project,
         session_id=started.id,
         status="started",
         timestamp=started.started_at,
-        project_id=here.project.project_id,
-        project_source=here.source,
     )
 
 
@@ -145,14 +147,13 @@ async def _end(caller: Caller, arguments: Session) -> SessionReply:
     from codebase_mcp.records.sessions import end_session  # noqa: PLC0415
 
     head = await _head_of(caller.identity.directory)
-    async with caller.enter(arguments.project_id) as here:
-        ended = await end_session(here.tx, arguments.session_id, head)
-    return SessionReply(
+    async with caller.enter(arguments.project_id) as project:
+        ended = await end_session(project.tx, arguments.session_id, head)
+    return SessionReply.of(
+        project,
         session_id=ended.id,
         status="ended",
         timestamp=ended.ended_at,
-        project_id=here.project.project_id,
-        project_source=here.source,
     )
 
 
@@ -160,41 +161,40 @@ async def _get_context(caller: Caller, arguments: Session) -> SessionReply:
     from codebase_mcp.records.memory import newest  # noqa: PLC0415
     from codebase_mcp.records.sessions import activity_in, find_session  # noqa: PLC0415
 
-    async with caller.enter(arguments.project_id, readonly=True) as here:
-        found = await find_session(here.tx, arguments.session_id)
-        observations = await newest(here.tx, OBSERVATIONS_SHOWN, session_id=found.id)
-        tasks, agents = await activity_in(here.tx, found.id)
+    async with caller.enter(arguments.project_id, readonly=True) as project:
+        record = await find_session(project.tx, arguments.session_id)
+        observations = await newest(project.tx, OBSERVATIONS_SHOWN, session_id=record.id)
+        tasks, agents = await activity_in(project.tx, record.id)
     # Where a session was started is for those to look at who work on this machine.
-    local = caller.identity.directory is not None and found.directory is not None
-    head = await _head_of(Path(found.directory) if local and found.directory else None)
-    return SessionReply(
-        session_id=found.id,
-        status="active" if found.ended_at is None else "ended",
-        context=_context(found, head, observations, tasks, agents),
+    local = caller.identity.directory is not None and record.directory is not None
+    head = await _head_of(Path(record.directory) if local and record.directory else None)
+    return SessionReply.of(
+        project,
+        session_id=record.id,
+        status="active" if record.ended_at is None else "ended",
+        context=_context(record, head, observations, tasks, agents),
         timestamp=datetime.now(UTC),
-        project_id=here.project.project_id,
-        project_source=here.source,
     )
 
 
 def _context(
-    found: SessionRecord,
+    record: SessionRecord,
     head: Head,
     observations: list[Observation],
     tasks: list[TouchedTask],
     agents: list[AgentActivity],
 ) -> SessionContext:
-    is_known = head.branch is not None or head.commit is not None
+    is_checked_out = head.branch is not None or head.commit is not None
     return SessionContext(
-        observations=[observation_reply(one, "preview") for one in observations],
-        tasks=[TaskTouched.model_validate(task, from_attributes=True) for task in tasks],
-        agents=[AgentSeen.model_validate(agent, from_attributes=True) for agent in agents],
-        branch=head.branch if is_known else found.start_branch,
-        commit=head.commit if is_known else found.start_commit,
-        start_branch=found.start_branch,
-        start_commit=found.start_commit,
-        started_at=found.started_at,
-        ended_at=found.ended_at,
+        observations=[observation_reply(each, "preview") for each in observations],
+        tasks=[TaskTouched.model_validate(task) for task in tasks],
+        agents=[AgentSeen.model_validate(agent) for agent in agents],
+        branch=head.branch if is_checked_out else record.start_branch,
+        commit=head.commit if is_checked_out else record.start_commit,
+        start_branch=record.start_branch,
+        start_commit=record.start_commit,
+        started_at=record.started_at,
+        ended_at=record.ended_at,
     )
 
 

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 from uuid import UUID
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import ConfigDict, Field
 
 from codebase_mcp.errors import InvalidInput
 from codebase_mcp.records.vocabulary import TaskStatus
@@ -23,17 +23,16 @@ from codebase_mcp.tools.fields import (
     ProjectReply,
     RecordReply,
     anchor_lines,
-    anchor_replies,
     places_of,
     publish_no_defaults,
 )
+from codebase_mcp.tools.reply import ReplyPart
 from codebase_mcp.tools.rules import Limits, check_text, record_id, text
 from codebase_mcp.tools.text import INDENT, body, joined, moment, page
 from codebase_mcp.tools.toolset import READS, Caller, Hints, Toolset
 
 if TYPE_CHECKING:
-    from codebase_mcp.app.app import InProject
-    from codebase_mcp.records.tasks import Task, TaskChanges
+    from codebase_mcp.records.tasks import TaskChanges
 
 TOOLSET = Toolset(
     "tasks",
@@ -124,7 +123,7 @@ class UpdateTask(Arguments):
     project_id: ProjectId = None
 
 
-class TaskItem(BaseModel):
+class TaskItem(ReplyPart):
     """A task, as lists show it."""
 
     id: UUID
@@ -150,10 +149,10 @@ class TaskItem(BaseModel):
         )
 
 
-class TaskEventReply(BaseModel):
+class TaskEventReply(ReplyPart):
     """A change; the first is the task's creation. null is: not linked, or not there yet."""
 
-    model_config = ConfigDict(serialize_by_alias=True)
+    model_config = ConfigDict(serialize_by_alias=True, validate_by_name=True)
 
     at: datetime
     field: Literal["status", "branch", "commit"]
@@ -205,22 +204,21 @@ async def create_task(caller: Caller, arguments: CreateTask) -> TaskReply:
     can be checked.
 
     Not for the steps of what you do right now, nor for findings: those are memory's. See list_tasks
-    first whether it is there. Next: update_task when work begins.
+    first whether it is tproject. Next: update_task when work begins.
     """
     from codebase_mcp.records.tasks import create_task as create  # noqa: PLC0415
 
-    places = places_of(arguments.anchors)
-    async with caller.enter(arguments.project_id) as here:
+    async with caller.enter(arguments.project_id) as project:
         task = await create(
-            here.tx,
+            project.tx,
             arguments.title,
             description=arguments.description,
             notes=arguments.notes,
             planning_references=arguments.planning_references or (),
-            places=places,
-            owner=here.owner,
+            places=places_of(arguments.anchors),
+            owner=project.owner,
         )
-    return _reply(task, here, ChangedTaskReply)
+    return ChangedTaskReply.of(project, task)
 
 
 @TOOLSET.tool("Read a task", READS)
@@ -230,9 +228,9 @@ async def get_task(caller: Caller, arguments: GetTask) -> TaskReply:
     """
     from codebase_mcp.records.tasks import get_task as get  # noqa: PLC0415
 
-    async with caller.enter(arguments.project_id, readonly=True) as here:
-        task = await get(here.tx, arguments.task_id)
-    return _reply(task, here)
+    async with caller.enter(arguments.project_id, readonly=True) as project:
+        task = await get(project.tx, arguments.task_id)
+    return TaskReply.of(project, task)
 
 
 @TOOLSET.tool("List tasks", READS)
@@ -246,14 +244,10 @@ async def list_tasks(caller: Caller, arguments: ListTasks) -> TasksReply:
     from codebase_mcp.records.tasks import list_tasks as find  # noqa: PLC0415
 
     paging = Paging.asked(arguments.limit, arguments.offset, arguments.cursor)
-    async with caller.enter(arguments.project_id, readonly=True) as here:
-        page = await find(here.tx, paging, status=arguments.status, branch=arguments.branch)
-    return TasksReply(
-        tasks=[TaskItem(**_fields(task)) for task in page.items],
-        total_count=page.total,
-        next_cursor=page.next_cursor,
-        project_id=here.project.project_id,
-        project_source=here.source,
+    async with caller.enter(arguments.project_id, readonly=True) as project:
+        page = await find(project.tx, paging, status=arguments.status, branch=arguments.branch)
+    return TasksReply.of(
+        project, tasks=page.items, total_count=page.total, next_cursor=page.next_cursor
     )
 
 
@@ -270,39 +264,8 @@ async def update_task(caller: Caller, arguments: UpdateTask) -> TaskReply:
     changes: dict[str, Any] = {name: getattr(arguments, name) for name in given}
     if "anchors" in changes:
         changes["anchors"] = places_of(arguments.anchors)
-    async with caller.enter(arguments.project_id) as here:
+    async with caller.enter(arguments.project_id) as project:
         task = await update(
-            here.tx, arguments.task_id, cast("TaskChanges", changes), owner=here.owner
+            project.tx, arguments.task_id, cast("TaskChanges", changes), owner=project.owner
         )
-    return _reply(task, here, ChangedTaskReply)
-
-
-def _fields(task: Task) -> dict[str, Any]:
-    return {
-        "id": task.id,
-        "title": task.title,
-        "description": task.description,
-        "notes": task.notes,
-        "status": task.status,
-        "created_at": task.created_at,
-        "updated_at": task.updated_at,
-        "branch": task.branch,
-        "commit": task.commit,
-        "planning_references": task.planning_references,
-        "branches": task.branches,
-        "commits": task.commits,
-        "anchors": anchor_replies(task.anchors),
-    }
-
-
-def _reply(task: Task, here: InProject, kind: type[TaskReply] = TaskReply) -> TaskReply:
-    history = [
-        TaskEventReply.model_validate({"at": e.at, "field": e.field, "from": e.old, "to": e.new})
-        for e in task.history or ()
-    ]
-    return kind(
-        **_fields(task),
-        history=history,
-        project_id=here.project.project_id,
-        project_source=here.source,
-    )
+    return ChangedTaskReply.of(project, task)

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any, cast
 from uuid import UUID
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import ConfigDict, Field
 
 from codebase_mcp.errors import InvalidInput
 from codebase_mcp.records.vocabulary import WorkItemStatus, WorkItemType
@@ -21,17 +21,16 @@ from codebase_mcp.tools.fields import (
     ProjectReply,
     RecordReply,
     anchor_lines,
-    anchor_replies,
     places_of,
     publish_no_defaults,
 )
+from codebase_mcp.tools.reply import ReplyPart
 from codebase_mcp.tools.rules import record_id, text
 from codebase_mcp.tools.text import INDENT, body, joined, page
 from codebase_mcp.tools.toolset import READS, Caller, Hints, Toolset
 
 if TYPE_CHECKING:
-    from codebase_mcp.app.app import InProject
-    from codebase_mcp.records.work_items import WorkItem, WorkItemChanges
+    from codebase_mcp.records.work_items import WorkItemChanges
 
 TOOLSET = Toolset(
     "work_items",
@@ -95,7 +94,7 @@ class GetWorkItemHierarchy(Arguments):
     project_id: ProjectId = None
 
 
-class WorkItemPart(BaseModel):
+class WorkItemPart(ReplyPart):
     """A piece of work, and where in the tree it stands."""
 
     id: UUID
@@ -182,18 +181,17 @@ async def create_work_item(caller: Caller, arguments: CreateWorkItem) -> WorkIte
     """
     from codebase_mcp.records.work_items import create_work_item as create  # noqa: PLC0415
 
-    places = places_of(arguments.anchors)
-    async with caller.enter(arguments.project_id) as here:
+    async with caller.enter(arguments.project_id) as project:
         item = await create(
-            here.tx,
+            project.tx,
             arguments.item_type,
             arguments.title,
             description=arguments.description,
             status=arguments.status,
             parent_id=arguments.parent_id,
-            places=places,
+            places=places_of(arguments.anchors),
         )
-    return _reply(item, here)
+    return WorkItemReply.of(project, item)
 
 
 @TOOLSET.tool("Change a work item", Hints(destroys=True, repeats=True))
@@ -207,9 +205,9 @@ async def update_work_item(caller: Caller, arguments: UpdateWorkItem) -> WorkIte
     changes: dict[str, Any] = {name: getattr(arguments, name) for name in given}
     if "anchors" in changes:
         changes["anchors"] = places_of(arguments.anchors)
-    async with caller.enter(arguments.project_id) as here:
-        item = await update(here.tx, arguments.work_item_id, cast("WorkItemChanges", changes))
-    return _reply(item, here)
+    async with caller.enter(arguments.project_id) as project:
+        item = await update(project.tx, arguments.work_item_id, cast("WorkItemChanges", changes))
+    return WorkItemReply.of(project, item)
 
 
 @TOOLSET.tool("List work items", READS)
@@ -234,14 +232,10 @@ async def query_work_items(caller: Caller, arguments: QueryWorkItems) -> WorkIte
         arguments.parent_id,
         below=arguments.include_descendants,
     )
-    async with caller.enter(arguments.project_id, readonly=True) as here:
-        page = await find(here.tx, wanted, paging)
-    return WorkItemsReply(
-        work_items=_parts(page.items),
-        total=page.total,
-        next_cursor=page.next_cursor,
-        project_id=here.project.project_id,
-        project_source=here.source,
+    async with caller.enter(arguments.project_id, readonly=True) as project:
+        page = await find(project.tx, wanted, paging)
+    return WorkItemsReply.of(
+        project, work_items=page.items, total=page.total, next_cursor=page.next_cursor
     )
 
 
@@ -254,42 +248,14 @@ async def get_work_item_hierarchy(
     """
     from codebase_mcp.records.work_items import get_hierarchy  # noqa: PLC0415
 
-    async with caller.enter(arguments.project_id, readonly=True) as here:
-        found = await get_hierarchy(here.tx, arguments.work_item_id)
-    return HierarchyReply(
-        work_item=_parts([found.item])[0],
-        ancestors=_parts(found.ancestors),
-        children=_parts(found.children),
-        descendants=_parts(found.descendants),
-        descendants_total=found.descendants_total,
-        truncated=found.descendants_total > len(found.descendants),
-        project_id=here.project.project_id,
-        project_source=here.source,
-    )
-
-
-def _fields(item: WorkItem) -> dict[str, Any]:
-    return {
-        "id": item.id,
-        "item_type": item.item_type,
-        "title": item.title,
-        "description": item.description,
-        "status": item.status,
-        "parent_id": item.parent_id,
-        "path": item.path,
-        "depth": item.depth,
-        "created_at": item.created_at,
-        "updated_at": item.updated_at,
-        "completed_at": item.completed_at,
-        "anchors": anchor_replies(item.anchors),
-    }
-
-
-def _parts(items: list[WorkItem]) -> list[WorkItemPart]:
-    return [WorkItemPart(**_fields(item)) for item in items]
-
-
-def _reply(item: WorkItem, here: InProject) -> WorkItemReply:
-    return WorkItemReply(
-        **_fields(item), project_id=here.project.project_id, project_source=here.source
+    async with caller.enter(arguments.project_id, readonly=True) as project:
+        tree = await get_hierarchy(project.tx, arguments.work_item_id)
+    return HierarchyReply.of(
+        project,
+        work_item=tree.item,
+        ancestors=tree.ancestors,
+        children=tree.children,
+        descendants=tree.descendants,
+        descendants_total=tree.descendants_total,
+        truncated=tree.descendants_total > len(tree.descendants),
     )

@@ -58,7 +58,7 @@ def make_asgi_app(settings: Settings | None = None) -> Starlette:
     """
     settings = settings or Settings.load()
     telemetry.enable()
-    holder = AppHolder.of(settings, background_lifespan(settings))
+    holder = AppHolder(settings, background_lifespan(settings))
     return asgi_app_of(server_with_apps(holder, settings.toolsets), holder, settings)
 
 

@@ -153,7 +153,7 @@ async def _serve(settings: Settings, sockets: Sequence[socket.socket], place: in
     shutdown = Shutdown()
     on_parent_exit(lambda: _stop_after_parent(shutdown))
     with shutdown.handle_signals():
-        holder = AppHolder.of(settings, background_lifespan(settings, place))
+        holder = AppHolder(settings, background_lifespan(settings, place))
         server = server_with_apps(holder, settings.toolsets)
         app = asgi_app_of(server, holder, settings)
         await serve_http(app, holder, sockets, shutdown, settings)
