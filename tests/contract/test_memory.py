@@ -22,7 +22,7 @@ from codebase_mcp.database.vectors import EXACT_VECTORS
 from codebase_mcp.projects.identity import ANONYMOUS
 from codebase_mcp.records.memory import model_of
 from codebase_mcp.settings.loading import Settings
-from codebase_mcp.tools.memory import MEMORY
+from codebase_mcp.tools.memory import TOOLSET
 from codebase_mcp.tools.server import AppHolder, server_of
 
 from .conftest import Caller
@@ -399,7 +399,7 @@ async def test_the_schema_names_every_parameter_and_requires_the_operation(
     for name, tool in tools.items():
         assert tool.description is not None
         assert len(tool.description.encode()) < 2048, name
-    schema = next(tool for tool in MEMORY.tools if tool.name == "memory").input_schema()
+    schema = next(tool for tool in TOOLSET.tools if tool.name == "memory").input_schema()
     assert tools["memory"].input_schema["required"] == schema["required"]
     assert schema["required"] == ["operation"]
     properties = schema["properties"]

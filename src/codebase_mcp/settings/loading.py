@@ -1,7 +1,7 @@
-"""Which values do the settings have? Nothing else reads the environment.
+"""Loads the settings. Nothing else reads the environment.
 
-Loading is pure but for files that variables like ``DATABASE_URL_FILE`` name: it looks at names and
-values, never at services, and reports every wrong value at once with its source.
+Loading reads names, values and files such as ``DATABASE_URL_FILE`` names, and contacts no service.
+It reports every invalid value at once, with its source.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from codebase_mcp.settings.toolsets import DEFAULT_TOOLSETS, PRESETS, TOOLSETS
 __all__ = ["DEFAULT_TOOLSETS", "PRESETS", "SETTINGS", "TOOLSETS", "Setting", "Settings"]
 
 Problem = dict[str, str]
-"""What is wrong with a value: its source, the value and the rule."""
+"""An invalid value: its source, the value and the rule."""
 
 DEFAULT = "default"
 HIDDEN = "…"
@@ -34,8 +34,8 @@ _MAX_VALUE_CHARS = 200
 class Settings(SettingValues):
     """Every setting with its value; see `SETTINGS` for names, defaults and help.
 
-    ``sources`` says where each was set: a flag, a variable, or ``default``. ``warnings`` are
-    about probable mistakes that stop nothing.
+    ``sources`` names the source of each value: a flag, a variable, or ``default``. ``warnings`` are
+    about probable mistakes.
     """
 
     sources: Mapping[str, str] = field(default_factory=dict, compare=False)
@@ -51,11 +51,11 @@ class Settings(SettingValues):
     ) -> Settings:
         """Settings from command-line flags, then the environment, then defaults.
 
-        ``flags`` are by the settings' names; an empty one means the default, whatever the
-        environment says. ``others`` are problems found elsewhere, to report all at once.
+        ``flags`` have the settings' names; an empty flag selects the default, whatever the
+        environment says. ``others`` are further problems, to report all at once.
 
         Raises:
-            InvalidInput: values that do not fit, all of them, each with where it came from.
+            InvalidInput: values are invalid; it lists all of them with their sources.
         """
         environment = os.environ if environment is None else environment
         values: dict[str, Any] = {}
@@ -86,7 +86,7 @@ class Settings(SettingValues):
         ]
 
     def chosen(self) -> dict[str, str]:
-        """The settings that are not defaults, with their values fit to be shown."""
+        """The settings that are not defaults, with their values without secrets."""
         return {
             setting.name: text_of(setting, getattr(self, setting.name))
             for setting in SETTINGS
@@ -108,7 +108,7 @@ class Settings(SettingValues):
         ]
 
     def __repr__(self) -> str:
-        """Only what may be shown."""
+        """The settings without secrets."""
         listed = (f"{s.name}={text_of(s, getattr(self, s.name))!r}" for s in SETTINGS)
         return f"Settings({', '.join(listed)})"
 
@@ -129,12 +129,12 @@ def text_of(setting: Setting, value: Any) -> str:
 
 
 def without_credentials(text: str) -> str:
-    """A text in which no address, also a malformed one, holds a user's name and password."""
+    """A text without user names and passwords in addresses, malformed addresses included."""
     return re.sub(r"(?<=//)\S*@|(?<!\S)(?!\S*//)\S*:\S*@", f"{HIDDEN}@", text)
 
 
 def invalid_settings(problems: list[Problem], then: str = "start again") -> InvalidInput:
-    """One error for all values that do not fit."""
+    """An error for all invalid values."""
     listed = "; ".join(f"{p['field']}={p['value']!r}: {p['constraint']}" for p in problems)
     return InvalidInput(
         f"Invalid settings: {listed}",
@@ -144,7 +144,7 @@ def invalid_settings(problems: list[Problem], then: str = "start again") -> Inva
 
 
 def problem(setting: Setting, source: str, value: object, constraint: str) -> Problem:
-    """What is wrong with a value, without showing a secret."""
+    """The problem of a value, without showing a secret."""
     text = HIDDEN if setting.is_secret else without_credentials(str(value))[:_MAX_VALUE_CHARS]
     return {"field": source, "value": text, "constraint": constraint}
 
@@ -153,7 +153,7 @@ def use_one_blas_thread() -> None:
     """Let this process and its children multiply matrices in one thread, unless configured.
 
     Call it before NumPy is imported. OpenBLAS threads wait in busy loops, for longer than our small
-    products take, and can deadlock when another thread forks. The work is divided by us.
+    products take, and can deadlock when a thread forks. We divide the work ourselves.
     """
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
@@ -181,7 +181,7 @@ def environment_for_child(settings: Settings | None = None) -> dict[str, str]:
 
 
 def _written(value: Any) -> str:
-    """A value as its variable says it; of a list one part a line, as parts may hold commas."""
+    """A value as text of its variable; a list has a line for each part, which may hold commas."""
     if isinstance(value, tuple):
         return "".join(f"{part}\n" for part in value)
     return str(value).lower() if isinstance(value, bool) else str(value) or "none"
@@ -243,13 +243,13 @@ def _secret_in(variable: str, path: str) -> str:
 
 
 def _contradictions(values: Mapping[str, Any], sources: Mapping[str, str]) -> list[Problem]:
-    """Values that fit by themselves and not together."""
-    found = []
+    """Values that contradict each other."""
+    problems: list[Problem] = []
     asks_openai = values.get("embedding_provider") == "openai"
     if asks_openai and not values.get("openai_url") and not values.get("openai_api_key"):
         rule = "needs CODEBASE_MCP_OPENAI_API_KEY, or CODEBASE_MCP_OPENAI_BASE_URL of another"
         source = sources["embedding_provider"]
-        found.append({"field": source, "value": "openai", "constraint": rule})
+        problems.append({"field": source, "value": "openai", "constraint": rule})
     speaks_stdio = values.get("transport", "http") != "http"
     both_set = {"http_workers", "transport"} <= {n for n, s in sources.items() if s != DEFAULT}
     is_flag = sources.get("http_workers", "").startswith("--")
@@ -257,8 +257,8 @@ def _contradictions(values: Mapping[str, Any], sources: Mapping[str, str]) -> li
         # A variable alone may be meant for another command of the same container.
         rule = "must be 1 unless the transport is http: stdio belongs to one process"
         source, value = sources["http_workers"], str(values["http_workers"])
-        found.append({"field": source, "value": value, "constraint": rule})
-    return [*found, *_incomplete_jwt(values, sources)]
+        problems.append({"field": source, "value": value, "constraint": rule})
+    return [*problems, *_incomplete_jwt(values, sources)]
 
 
 def _incomplete_jwt(values: Mapping[str, Any], sources: Mapping[str, str]) -> Iterator[Problem]:
@@ -274,25 +274,24 @@ def _incomplete_jwt(values: Mapping[str, Any], sources: Mapping[str, str]) -> It
 
 def _without_effect(values: Mapping[str, Any], sources: Mapping[str, str]) -> list[str]:
     """Warnings about values that have no effect."""
-    found = []
     if values.get("direct_database_url") and not values.get("database_url"):
-        found.append(f"{sources['direct_database_url']} has no effect without DATABASE_URL")
-    return found
+        return [f"{sources['direct_database_url']} has no effect without DATABASE_URL"]
+    return []
 
 
 def _unknown_variables(environment: Mapping[str, str]) -> list[str]:
-    """Warnings about variables that look like ours and are not."""
-    known = {v for s in SETTINGS for v in (s.variable, s.also, s.file_variable) if v}
+    """Warnings about variables that look like ours."""
+    names = {v for s in SETTINGS for v in (s.variable, s.also, s.file_variable) if v}
     return [
-        f"{name} is not a setting" + nearest(name, known)
+        f"{name} is not a setting" + nearest(name, names)
         for name in sorted(environment)
-        if name.startswith("CODEBASE_MCP_") and name not in known
+        if name.startswith("CODEBASE_MCP_") and name not in names
     ]
 
 
-def nearest(name: str, known: set[str]) -> str:
-    """A question whether another name was meant, if one is near."""
+def nearest(name: str, names: set[str]) -> str:
+    """A question with the most similar name, if any is similar."""
     from difflib import get_close_matches  # noqa: PLC0415 - seldom needed
 
-    close = get_close_matches(name, sorted(known), n=1, cutoff=0.75)
+    close = get_close_matches(name, sorted(names), n=1, cutoff=0.75)
     return f"; did you mean {close[0]}?" if close else ""

@@ -28,5 +28,5 @@ TOOLS = {
 TOOLSETS = tuple(TOOLS)
 TOOLSET_OF = {tool: toolset for toolset, tools in TOOLS.items() for tool in tools}
 DEFAULT_TOOLSETS = ("code",)
-# What a coding agent is given: an agent does not use what it does not see.
+# Coding agents get more toolsets, as they use only the tools that they see.
 PRESETS = {"agent": ("code", "symbols")}

@@ -1,4 +1,4 @@
-"""The toolset ``agents``: what other agents do."""
+"""The toolset ``agents``: the agents of a project and their work."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class ExecutionReply(ReplyPart):
     error: str | None
 
     def line(self) -> str:
-        """What was done, and how it went."""
+        """The execution in a line, with its outcome."""
         outcome = {True: "ok", False: "failed", None: None}[self.success]
         took = None if self.duration_ms is None else f"{self.duration_ms:g} ms"
         return joined(moment(self.at), self.tool_name, outcome, took, self.summary, self.error)
@@ -103,7 +103,7 @@ class AgentReply(RecordReply):
     recent: list[ExecutionReply] = Field(default=[], description="The newest 10, newest first.")
 
     def text_lines(self) -> Iterator[str]:
-        """The agent in a line; then how it went, and what it did last."""
+        """The agent in a line; then its success rate and its latest executions."""
         session = f"session {self.session_id}" if self.session_id else None
         yield joined(
             f"{self.agent_name}: {self.status}", session, f"agent_id {self.agent_id}", by=", "
@@ -135,7 +135,7 @@ async def agent(caller: Caller, arguments: Agent) -> AgentReply:
 
 
 async def _create_session(caller: Caller, arguments: Agent) -> AgentReply:
-    # What is imported within functions here is not for the handshake.
+    # Imports within functions are not for the handshake.
     from codebase_mcp.records.agents import open_agent  # noqa: PLC0415
 
     async with caller.enter(arguments.project_id) as project:

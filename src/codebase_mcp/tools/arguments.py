@@ -1,4 +1,4 @@
-"""Checks the arguments of a call: pydantic finds all problems in one pass, and these are its words.
+"""Checks the arguments of a call: pydantic finds all problems, and this module words them.
 
 A caller may send megabytes that are wrong throughout, so values are cut and problems are limited.
 """
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from codebase_mcp.tools.toolset import Operation
 
-# Names that clients of the older documents use, accepted in every tool that has the canonical one.
+# Names in the older documents, accepted by every tool that has the canonical name.
 ALIASES: Mapping[str, str] = {
     "path": "repo_path",
     "repository_path": "repo_path",
@@ -71,7 +71,7 @@ class Arguments(ArgumentPart):
         """The valid arguments of a call.
 
         Raises:
-            InvalidInput: with the one problem, or with all of them under ``details.fields``.
+            InvalidInput: an argument is invalid; several problems are in ``details.fields``.
         """
         schema = input_schema(cls)
         given, problems = _canonical(schema["properties"], arguments)
@@ -90,7 +90,7 @@ def _storable(value: Any, field: str) -> Any:
 
 
 def aliases_in(properties: Collection[str]) -> dict[str, str]:
-    """The other names of a tool's parameters; its own name of one may be an alias elsewhere."""
+    """The aliases of a tool's parameters; its own name of a parameter may be an alias elsewhere."""
     # Where two parameters are such names, the aliases mean the first.
     own = {ALIASES.get(name, name): name for name in reversed([*properties])}
     aliases = {alias: own[name] for alias, name in ALIASES.items() if name in own}
@@ -99,10 +99,12 @@ def aliases_in(properties: Collection[str]) -> dict[str, str]:
 
 
 def check_operation(operations: Mapping[str, Operation], arguments: Arguments) -> None:
-    """See that an operation has what it needs and no other parameter; null counts as absent.
+    """Check that an operation has its required parameters, and no parameters of others.
+
+    A parameter that is null counts as absent.
 
     Raises:
-        InvalidInput: with the one problem, or with all of them under ``details.fields``.
+        InvalidInput: it has not; several problems are in ``details.fields``.
     """
     name: str = getattr(arguments, "operation", "")
     if name not in operations:
@@ -127,7 +129,7 @@ def check_operation(operations: Mapping[str, Operation], arguments: Arguments) -
 
 
 def combined(problems: list[InvalidInput]) -> InvalidInput:
-    """The one problem, or all of them in one error."""
+    """The problem, or an error that lists all problems."""
     if len(problems) == 1:
         return problems[0]
     fields = [
@@ -160,7 +162,7 @@ def text_of_value(value: Any) -> str:
 
 
 def error_value(value: Any) -> Any:
-    """A value to put into an error: a long one is cut."""
+    """A value for an error; long values are cut."""
     text = text_of_value(value)
     return value if len(text) < _SHOWN_CHARS else text
 

@@ -164,7 +164,7 @@ async def index_repository(caller: Caller, arguments: IndexRepository) -> IndexR
 
 
 def index_reply(report: IndexReport) -> IndexReply:
-    """What an index run did."""
+    """The reply for an index run."""
     run = report.run
     reply = IndexReply(
         repository_id=run.repository_id,
@@ -284,15 +284,15 @@ async def search_code(caller: Caller, arguments: SearchCode) -> SearchReply:
 
 
 def _filters(arguments: SearchCode) -> FileFilters:
-    """Which files a call means.
+    """The files that a call searches.
 
     Raises:
-        InvalidInput: no file can be meant.
+        InvalidInput: the filters exclude every file.
     """
     from codebase_mcp.search.filters import FileFilters  # noqa: PLC0415 - not for the handshake
 
-    wanted = arguments.filter or CodeFilter()
-    extensions = [extension.lstrip(".").lower() for extension in wanted.file_extensions or ()]
+    files = arguments.filter or CodeFilter()
+    extensions = [extension.lstrip(".").lower() for extension in files.file_extensions or ()]
     if arguments.file_type is not None:
         only = arguments.file_type.lower()
         if extensions and only not in extensions:
@@ -304,7 +304,7 @@ def _filters(arguments: SearchCode) -> FileFilters:
                 hint="Pass one of the two.",
             )
         extensions = [only]
-    languages = [language.lower() for language in wanted.languages or ()]
+    languages = [language.lower() for language in files.languages or ()]
     return FileFilters(
         extensions=tuple(extensions) or None,
         languages=tuple(languages) or None,

@@ -180,7 +180,7 @@ class DeletionReply(ProjectReply):
     deleted_at: datetime
 
     def text_lines(self) -> Iterator[str]:
-        """What was deleted."""
+        """The id of the entity."""
         yield f"deleted: {self.entity_id}"
 
 

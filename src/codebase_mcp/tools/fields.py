@@ -34,16 +34,16 @@ COMMIT_PATTERN = "^[a-f0-9]{40}$"
 
 
 def publish_no_defaults(schema: dict[str, Any]) -> None:
-    """For tools that change only what is given: clients that fill in defaults would clear the rest.
+    """Removes defaults from the schema of a tool that changes only the given fields.
 
-    As ``json_schema_extra`` of the arguments' model.
+    Clients that fill in defaults would clear the other fields. For ``json_schema_extra``.
     """
     for field in schema["properties"].values():
         field.pop("default", None)
 
 
 ShownName = Annotated[str, AfterValidator(mask_token)]
-"""A name in a reply that is stored or given as it is, and may hold a token."""
+"""A stored or given name that may hold a token."""
 
 ProjectId = Annotated[str | None, PROJECT_ID, Field(description="Workspace; yours unless given.")]
 
@@ -59,21 +59,21 @@ RepositoryChoice = Annotated[
 
 
 def named_repository(value: str | None) -> NamedRepository:
-    """The repository that a call names, of a value that was checked."""
+    """The repository that a checked parameter names."""
     if value is None or value == ALL_REPOSITORIES:
         return ALL_REPOSITORIES if value else None
     return UUID(value)
 
 
 class ScopeReply(BaseModel):
-    """The repositories that a call meant, by their ids: some of the project, or all of it."""
+    """The repositories that a call used, by their ids: some of the project, or all of them."""
 
     kind: Literal["repository", "workspace"]
     repositories: list[UUID]
 
 
 def scope_reply(scope: CallScope) -> ScopeReply:
-    """What a call meant, as clients see it."""
+    """The scope of a call, as clients see it."""
     return ScopeReply(kind=scope.kind, repositories=list(scope.repository_ids))
 
 
@@ -105,7 +105,7 @@ Tags = Annotated[
 
 
 def _clean_path(path: str, field: str) -> str:
-    """A path without empty and ``.`` steps; an absolute one is made relative where it is stored."""
+    """A path without empty and ``.`` steps; storing an absolute path makes it relative."""
     steps = [step for step in path.split("/") if step not in ("", ".")]
     if ".." in steps or not "".join(steps).strip():
         raise InvalidInput.of(
@@ -186,7 +186,7 @@ class AnchorReply(ReplyPart):
     def as_text(self) -> str:
         """The place in a line."""
         lines = f":{self.start_line}-{self.end_line}" if self.start_line is not None else ""
-        place = joined(
+        position = joined(
             f"{self.file}{lines}" if self.file else None,
             self.symbol,
             f"commit {self.commit}" if self.commit else None,
@@ -194,7 +194,7 @@ class AnchorReply(ReplyPart):
             by=" ",
         )
         stale = joined(self.state, self.reason, by=": ")
-        return place if self.state == "current" else f"{place} ({stale})"
+        return position if self.state == "current" else f"{position} ({stale})"
 
 
 class NoteReply(BaseModel):
@@ -230,7 +230,7 @@ def anchor_lines(anchors: Iterable[AnchorReply]) -> Iterator[str]:
 
 
 def note_replies(notes: Iterable[Note]) -> list[NoteReply]:
-    """Notes as clients see them; a status or type only where there is one."""
+    """Notes as clients see them; status and type only where a note has them."""
     return [
         NoteReply.model_validate(
             {
@@ -244,7 +244,7 @@ def note_replies(notes: Iterable[Note]) -> list[NoteReply]:
 
 
 class ProjectReply(Reply):
-    """A reply from one project."""
+    """A reply from a project."""
 
     project_id: str | None = Field(default=None, description="null is the default workspace.")
     project_source: str = Field(
@@ -266,7 +266,7 @@ class ProjectReply(Reply):
         return "\n".join(part for part in (super().as_text(), self.project_line()) if part)
 
     def project_line(self) -> str:
-        """Which project it is about, and why."""
+        """The project, and the reason for it."""
         if self.project_source in ("", "explicit"):
             return ""
         why = "" if self.project_id is None else f" ({self.project_source})"
@@ -274,7 +274,7 @@ class ProjectReply(Reply):
 
 
 class RecordReply(ProjectReply):
-    """A reply of a tool that stores what its caller writes: secrets in that are masked."""
+    """A reply of a tool that stores texts of its caller, with the secrets in them masked."""
 
     secrets_masked: list[str] = Field(
         default=[], description="Kinds of the secrets in the call; they were stored as stars."
@@ -283,13 +283,13 @@ class RecordReply(ProjectReply):
     _not_listed: ClassVar[frozenset[str]] = ProjectReply._not_listed | {"secrets_masked"}
 
     def as_text(self) -> str:
-        """The reply for reading, and what was masked."""
+        """The reply for reading, and the kinds of masked secrets."""
         kinds = ", ".join(self.secrets_masked)
         return super().as_text() + (f"\nmasked before storing: {kinds}" if kinds else "")
 
 
 class SecondTierEntry(ReplyPart):
-    """The vectors of a stronger model: ``waiting`` where nobody adds to them just now."""
+    """The vectors of a stronger model; ``waiting`` means that nothing adds to them just now."""
 
     model: str
     chunks_done: int

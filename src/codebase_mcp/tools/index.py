@@ -129,7 +129,7 @@ class LastRunEntry(ReplyPart):
 
 
 class RepositoryStatus(BaseModel):
-    """How far one repository is."""
+    """How far the indexing of a repository is."""
 
     repository_id: UUID
     root: str
@@ -263,7 +263,7 @@ class ClearIndexReply(Reply):
     items_deleted: int = Field(default=0, description="Files, chunks and vectors, in all.")
 
     def text_lines(self) -> Iterator[str]:
-        """What was removed, in a line."""
+        """The number of removed items, in a line."""
         yield f"{self.status} {self.collection}: {self.items_deleted} files, chunks and vectors"
 
 

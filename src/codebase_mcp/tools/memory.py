@@ -1,4 +1,4 @@
-"""The toolset ``memory``: what was decided, done and learned, by session."""
+"""The toolset ``memory``: observations, by session."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ class MemoryReply(RecordReply):
     )
 
     def text_lines(self) -> Iterator[str]:
-        """Observations one below the other; of one just stored, what the caller does not know."""
+        """Observations; of a stored observation only the facts that the caller does not know."""
         if "deduplicated" in self.model_fields_set:
             state = "known already" if self.deduplicated else "stored"
             for observation in self.observations:
@@ -190,7 +190,7 @@ async def memory(caller: Caller, arguments: Memory) -> MemoryReply:
 
 
 async def _store(caller: Caller, arguments: Memory) -> MemoryReply:
-    # What is imported within functions here is heavy, and not for the handshake.
+    # Imports within functions are heavy, and not for the handshake.
     from codebase_mcp.records import memory as records  # noqa: PLC0415
     from codebase_mcp.records.anchors import set_anchors  # noqa: PLC0415
     from codebase_mcp.records.sessions import session_for  # noqa: PLC0415

@@ -1,4 +1,4 @@
-"""The toolset ``projects``: which projects there are, and which one the caller works in."""
+"""The toolset ``projects``: the projects, and the active project of the caller."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ class ActiveProjectReply(ProjectReply):
     note: str = Field(default="", description="Why calls without project_id fail, if they do.")
 
     def text_lines(self) -> Iterator[str]:
-        """The project that was switched to; which one counts stands below."""
+        """The project that the caller switched to; the effective project stands below."""
         chosen = "none" if self.project is None else self.project.line()
         yield f"switched to: {chosen}"
         if self.note:

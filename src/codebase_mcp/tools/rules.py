@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from uuid import UUID
 
 from codebase_mcp.database.naming import validate_project_id
-from codebase_mcp.errors import CodebaseError, InvalidInput
+from codebase_mcp.errors import InvalidInput
 from codebase_mcp.source.root import check_path
 
 if TYPE_CHECKING:
@@ -43,9 +43,9 @@ Raises:
 
 
 class Limits:
-    """Checks a parameter by a rule, for limits and messages that pydantic does not have.
+    """Checks a parameter by a rule, where pydantic lacks the limit or the message.
 
-    As metadata of a type. The rule gets values of type ``of``; pydantic refuses others by itself.
+    As metadata of a type. The rule gets values of type ``of``; pydantic refuses other types.
     The keywords are published in the parameter's JSON Schema.
     """
 
@@ -89,15 +89,13 @@ def apply_rule(rule: Rule, value: Any) -> Any:
         raise PydanticCustomError("rule", "invalid", {"rule": rule}) from None
 
 
-def text(longest: int, *, shortest: int = 1) -> Limits:
-    """The limits of a text, which is used without the spaces around it."""
+def text(longest: int) -> Limits:
+    """The limits of a text that is not empty, and is used without the spaces around it."""
 
     def check(value: str, field: str) -> str:
-        return check_text(value, field, shortest, longest)
+        return check_text(value, field, 1, longest)
 
-    if not shortest:
-        return Limits(check, minLength=0, maxLength=longest)
-    return Limits(check, minLength=shortest, maxLength=longest, pattern=NOT_BLANK)
+    return Limits(check, minLength=1, maxLength=longest, pattern=NOT_BLANK)
 
 
 def check_text(value: str, field: str, shortest: int, longest: int) -> str:
@@ -166,7 +164,8 @@ def check_project_id(project_id: str | None, field: str = "project_id") -> str |
     try:
         return None if project_id is None else validate_project_id(project_id)
     except InvalidInput as error:
-        raise _of_field(field, error) from None
+        error.details["field"] = field
+        raise
 
 
 def check_repo_path(repo_path: str, field: str = "repo_path") -> str:
@@ -174,7 +173,8 @@ def check_repo_path(repo_path: str, field: str = "repo_path") -> str:
     try:
         check_path(repo_path)
     except InvalidInput as error:
-        raise _of_field(field, error) from None
+        error.details["field"] = field
+        raise
     return repo_path
 
 
@@ -256,10 +256,10 @@ def check_directory(directory: str | None, field: str = "directory") -> str | No
 
 
 def check_ref(ref: str, field: str) -> str:
-    """Which states of the code to search: names separated by spaces, or a range."""
-    wanted = " ".join(ref.split())
-    if wanted and len(wanted) <= MAX_REF_CHARS and wanted.isprintable():
-        return wanted
+    """The states of the code to search: names separated by spaces, or a range."""
+    names = " ".join(ref.split())
+    if names and len(names) <= MAX_REF_CHARS and names.isprintable():
+        return names
     raise InvalidInput.of(
         field,
         ref[:200],
@@ -281,11 +281,6 @@ def check_moment(text: str | None, field: str, *, is_end: bool = False) -> datet
         rule = "an ISO date or time, such as 2024-01-31"
         message = f"{field} must be {rule}, got {text[:50]}"
         raise InvalidInput.of(field, text[:50], message, rule=rule) from None
-
-
-def _of_field(field: str, error: CodebaseError) -> CodebaseError:
-    """The error under the name that this tool has for the parameter."""
-    return type(error)(error.message, hint=error.hint, details={**error.details, "field": field})
 
 
 PROJECT_ID = Limits(check_project_id, pattern=PROJECT_ID_PATTERN, minLength=1, maxLength=50)

@@ -25,7 +25,7 @@ def input_schema(arguments: type[BaseModel]) -> dict[str, Any]:
 def listed_schema(arguments: type[BaseModel]) -> dict[str, Any]:
     """The schema in short, with what a client needs to fill in the parameters.
 
-    What is left out is still accepted, such as null where it means the same as no value.
+    Values that it omits are still accepted, such as null where that means no value.
     """
     # Where defaults are not published, null is another thing than leaving a parameter out.
     keep_null = "json_schema_extra" in arguments.model_config
@@ -106,5 +106,5 @@ def _short(part: dict[str, Any], *, keep_null: bool = False) -> dict[str, Any]:
 
 
 def _bare(part: dict[str, Any]) -> dict[str, Any]:
-    """What is inside of a parameter, whose own description tells of it."""
+    """A part of a parameter, without its description, as the parameter's own describes it."""
     return {key: value for key, value in _short(part).items() if key != "description"}

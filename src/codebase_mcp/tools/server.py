@@ -77,7 +77,7 @@ def instructions_for(names: Collection[str]) -> str:
 
 Lifespan = Callable[["App"], AbstractAsyncContextManager[None]]
 
-# What a client gets beside the reply of a tool, as metadata; None: nothing.
+# Makes the metadata of a reply; None for no metadata.
 ResultMeta = Callable[[Context, str, Reply], Awaitable[dict[str, Any] | None]]
 
 
@@ -181,7 +181,7 @@ class AppHolder:
             raise redacted(error, arguments, folders) from error
 
     def identity_of(self, context: Context) -> Identity:
-        """Who calls: this process's user, or over HTTP the key's owner, or the session's client."""
+        """The caller: the process's user; over HTTP the key's owner, or the session's client."""
         call = context.request_context
         request = None if call is None else call.request
         if request is None and context.transport in (None, "stdio"):
@@ -195,7 +195,7 @@ class AppHolder:
         return replace(caller, owner=f"session {context.session_id}")
 
     async def caller_of(self, context: Context) -> Identity | InputRequiredToolResult:
-        """Who calls, and where they stand; or a question that the client has to answer first."""
+        """The caller and its directories; or a question that the client has to answer first."""
         identity = self.identity_of(context)
         if identity is not self._process:
             return identity
@@ -214,7 +214,7 @@ class AppHolder:
         return replies_for(None if client is None else client.client_info.name)
 
     async def close(self) -> None:
-        """Cancel what is under way, and close what was opened, for good."""
+        """Cancel the running calls, and close the product for good."""
         self._is_closed = True
         await self.calls.stop()
         async with self._lock:
@@ -234,7 +234,7 @@ async def _open_app(settings: Settings) -> App:
 
 
 class ContractTool(Tool):
-    """A tool of ours: checks the arguments, calls, and shapes reply and error alike."""
+    """A tool of ours for FastMCP."""
 
     _spec: ToolSpec = PrivateAttr()
     _holder: AppHolder = PrivateAttr()
@@ -276,7 +276,7 @@ class ContractTool(Tool):
 
 
 def _annotations(hints: Hints) -> ToolAnnotations:
-    """Hints as the protocol has them; none of our tools reaches out into the world."""
+    """Hints in the form of the protocol; our tools do not reach out into the world."""
     return ToolAnnotations(
         read_only_hint=hints.reads,
         destructive_hint=hints.destroys,
@@ -286,7 +286,7 @@ def _annotations(hints: Hints) -> ToolAnnotations:
 
 
 class Listing(Middleware):
-    """What is shown, and the answer to calls of what is not, each in the form for the client."""
+    """Lists the tools, and answers calls of unknown tools, in the form for the client."""
 
     def __init__(self, holder: AppHolder, tools: Mapping[str, ToolSpec]) -> None:
         self._holder = holder
@@ -310,7 +310,7 @@ class Listing(Middleware):
         return [self._for_models(tool) for tool in tools]
 
     def _for_models(self, tool: Tool) -> Tool:
-        """A tool as an agent's model reads it, which pays for each word."""
+        """A tool for an agent's model, which pays for each word."""
         changes: dict[str, Any] = {"output_schema": None}
         if (spec := self._tools.get(tool.name)) is not None:
             changes["parameters"] = spec.model_schema()
@@ -344,7 +344,7 @@ def server_of(
     *,
     closes: bool = True,
 ) -> FastMCP[None]:
-    """A server on a product that it closes when it ends, unless that serves others as well."""
+    """A server for a product; at its end it closes the product, unless other servers use it."""
     shown = tuple(names)
 
     @asynccontextmanager
@@ -356,7 +356,7 @@ def server_of(
                 await holder.close()
 
     specs = tools_of(shown)
-    # By itself the library lists all tools for the schema of one, with every call over HTTP.
+    # By itself the library lists all tools to find a schema, with every call over HTTP.
     schemas = {spec.name: spec.listed_schema() for spec in specs}
     server = FastMCP(
         NAME,
@@ -365,7 +365,7 @@ def server_of(
         tools=[ContractTool.of(spec, holder) for spec in specs],
         middleware=[Listing(holder, {spec.name: spec for spec in specs})],
         lifespan=lifespan,
-        dereference_schemas=False,  # ours hold no reference; looking for one took 30 ms a list
+        dereference_schemas=False,  # ours hold no references; looking for them took 30 ms a list
     )
     protocol = protocol_server(server)
     protocol.get_tool_input_schema = schemas.get

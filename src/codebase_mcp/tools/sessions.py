@@ -1,4 +1,4 @@
-"""The tool ``session`` of the toolset ``memory``: stretches of work, and what was done in each."""
+"""The tool ``session`` of the toolset ``memory``: stretches of work."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class AgentSeen(ReplyPart):
 
 
 class SessionContext(BaseModel):
-    """What was done in a session, and where it stands."""
+    """The work in a session, and its branch and commit."""
 
     observations: list[ObservationReply] = Field(description="The newest 20, as previews.")
     tasks: list[TaskTouched] = Field(description="Last touched first.")
@@ -73,7 +73,7 @@ class SessionContext(BaseModel):
     ended_at: datetime | None
 
     def text_lines(self) -> Iterator[str]:
-        """Where it stands, then what was done."""
+        """Branch and commit, then the work."""
         ended = f"ended {moment(self.ended_at)}" if self.ended_at else None
         yield joined(f"started {moment(self.started_at)}", ended, by=", ")
         now, then = (self.branch, self.commit), (self.start_branch, self.start_commit)
@@ -127,7 +127,7 @@ async def session(caller: Caller, arguments: Session) -> SessionReply:
 
 async def _start(caller: Caller, arguments: Session) -> SessionReply:
     from codebase_mcp.records.sessions import start_session  # noqa: PLC0415 - not for the
-    # handshake, as all that is imported within functions here
+    # handshake, like all imports within functions
 
     directory = caller.identity.directory
     head = await _head_of(directory)
@@ -165,7 +165,7 @@ async def _get_context(caller: Caller, arguments: Session) -> SessionReply:
         record = await find_session(project.tx, arguments.session_id)
         observations = await newest(project.tx, OBSERVATIONS_SHOWN, session_id=record.id)
         tasks, agents = await activity_in(project.tx, record.id)
-    # Where a session was started is for those to look at who work on this machine.
+    # Only callers on this machine may look at the directory in which a session was started.
     local = caller.identity.directory is not None and record.directory is not None
     head = await _head_of(Path(record.directory) if local and record.directory else None)
     return SessionReply.of(
@@ -199,7 +199,7 @@ def _context(
 
 
 async def _head_of(directory: Path | None) -> Head:
-    """What is checked out there; nothing where that is unknown."""
+    """The branch and commit in a directory; both None where they are unknown."""
     from codebase_mcp.source.git import Head, head_of  # noqa: PLC0415
 
     nothing = Head(None, None)

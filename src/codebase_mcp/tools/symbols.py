@@ -100,7 +100,7 @@ def question_of(arguments: SymbolArguments) -> SymbolQuestion:
     """The question that some arguments ask.
 
     Raises:
-        InvalidInput: it is about nothing, or about a name and a place.
+        InvalidInput: they name nothing, or a name and a place.
     """
     from codebase_mcp.symbols.answer import SymbolQuestion  # noqa: PLC0415 - not for the handshake
     from codebase_mcp.symbols.lookup import clean_path, parse_place  # noqa: PLC0415

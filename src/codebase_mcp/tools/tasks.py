@@ -1,4 +1,4 @@
-"""The toolset ``tasks``: what is to be done, and how far it is."""
+"""The toolset ``tasks``: work to do, and its state."""
 
 from __future__ import annotations
 
@@ -179,7 +179,7 @@ class TaskReply(RecordReply, TaskItem):
 
 
 class ChangedTaskReply(TaskReply):
-    """A task as the caller has just made it: its text does not repeat what was sent."""
+    """A new or changed task; its text does not repeat the caller's texts."""
 
     def text_lines(self) -> Iterator[str]:
         """The task in a line, and where its anchors are."""

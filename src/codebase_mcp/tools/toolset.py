@@ -1,4 +1,4 @@
-"""What is a tool? One declaration: its function, whose annotations name arguments and reply."""
+"""How a tool is declared: by a function, whose annotations name its arguments and its reply."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who calls, and how: what a tool may know in addition to its arguments.
+    """The caller of a tool.
 
-    ``given`` are the parameter names as the client wrote them. ``report_progress`` takes what is
-    done, the total and a message. ``replies`` is the form that the caller gets, ``reply_chars``
-    what a text reply may take where the call does not say it.
+    ``given`` are the parameter names as the client wrote them. ``report_progress`` takes the part
+    that is done, the total and a message. ``replies`` is the form of the reply, ``reply_chars`` the
+    default length of a text reply.
     """
 
     app: App
@@ -40,7 +40,7 @@ class Caller:
     reply_chars: int
 
     def reply_budget(self, max_chars: int | None = None) -> int:
-        """How many characters a text reply may take; ``max_chars`` is what the call says."""
+        """The length of a text reply in characters; ``max_chars`` is the limit in the call."""
         return min(max_chars or self.reply_chars, MAX_REPLY_CHARS)
 
     async def report_index_run(self, progress: RunProgress) -> None:
@@ -51,14 +51,14 @@ class Caller:
     def enter(
         self, project_id: str | None, *, readonly: bool = False
     ) -> AbstractAsyncContextManager[InProject]:
-        """A transaction in the project that this call means."""
+        """A transaction in the project of this call."""
         return self.app.enter(project_id, self.identity, readonly=readonly)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hints:
-    """What clients may know before they call a tool: only reads; may overwrite or delete; called
-    again with the same arguments does nothing more."""
+    """Hints for clients: the tool only reads; it may overwrite or delete; a second call with the
+    same arguments changes nothing more."""
 
     reads: bool = False
     destroys: bool = False
@@ -71,8 +71,10 @@ REPEATS = Hints(repeats=True)
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """The parameters that an operation must have, those that it may have, and the scope that it
-    needs if the tool's own does not fit."""
+    """An operation of a tool: its required and its optional parameters.
+
+    ``scope`` replaces the scope of the tool.
+    """
 
     required: tuple[str, ...] = ()
     optional: tuple[str, ...] = ()
@@ -103,10 +105,10 @@ class ToolSpec:
     collection_arguments: type[Arguments] | None = None
     """The arguments for callers that name a collection, if they have other limits."""
     scope: Scope | None = None
-    """What a caller needs; by default to read for a tool that reads, else to write."""
+    """The scope that callers need; by default read for a tool that only reads, else write."""
     operations: Mapping[str, Operation] = field(default_factory=dict)
     failures: Mapping[str, str] = field(default_factory=dict)
-    """What the documents say in place of an error's own message, by its code."""
+    """Messages of the original documents, by the code of the error whose message they replace."""
 
     @classmethod
     def of(cls, run: Run, title: str, annotations: Hints, **facts: Any) -> ToolSpec:
@@ -118,9 +120,8 @@ class ToolSpec:
 
     def scope_of(self, operation: str | None) -> Scope:
         """The scope that a caller needs for an operation of the tool, or for the tool."""
-        known = self.operations.get(operation or "")
-        own = self.scope or ("read" if self.annotations.reads else "write")
-        return (known and known.scope) or own
+        declared = self.operations.get(operation or "", Operation()).scope
+        return declared or self.scope or ("read" if self.annotations.reads else "write")
 
     def is_open_to(self, access: Access) -> bool:
         """Whether a caller may call it at all: the scope of any operation is enough."""
@@ -147,7 +148,7 @@ class ToolSpec:
 
     @property
     def takes_documents(self) -> bool:
-        """Whether a parameter is an object of the caller's own making, which may be large."""
+        """Whether a parameter is an object of any form, which may be large."""
         parts = self.input_schema()["properties"].values()
         options = [option for part in parts for option in part.get("anyOf", [part])]
         return any(o.get("type") == "object" and "properties" not in o for o in options)
@@ -169,7 +170,7 @@ class ToolSpec:
         return model_schema(self.arguments)
 
     def arguments_for(self, given: Collection[str]) -> type[Arguments]:
-        """What checks the arguments of a caller who wrote these parameter names."""
+        """The model for the arguments of a call with these parameter names."""
         if self.collection_arguments is not None and "collection" in given:
             return self.collection_arguments
         return self.arguments

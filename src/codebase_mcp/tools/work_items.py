@@ -123,7 +123,7 @@ class WorkItemPart(ReplyPart):
 
 
 class WorkItemReply(RecordReply, WorkItemPart):
-    """One piece of work, as the caller has just made it."""
+    """A new or changed work item."""
 
     def text_lines(self) -> Iterator[str]:
         """The item in a line, and where its anchors are."""

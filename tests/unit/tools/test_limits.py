@@ -14,7 +14,7 @@ from codebase_mcp.tools.rules import text
 
 class Example(Arguments):
     title: Annotated[str, text(5), Field(description="In short.")]
-    notes: Annotated[str | None, text(9, shortest=0), Field(description="More.")] = None
+    notes: Annotated[str | None, Field(max_length=9), Field(description="More.")] = None
     code: Annotated[str | None, Field(pattern="^[a-z]+$", alias="class")] = None
 
 
