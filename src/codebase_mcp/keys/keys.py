@@ -80,11 +80,7 @@ class _Stored:
 
 
 async def create_key(
-    database: Database,
-    owner: str,
-    access: Access,
-    *,
-    expires_s: float | None = None,
+    database: Database, owner: str, access: Access, *, expires_s: float | None = None
 ) -> tuple[Key, str]:
     """A new key, and its text, which is not stored and cannot be shown again."""
     identity = _random(_ID_CHARS)

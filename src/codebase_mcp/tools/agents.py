@@ -20,10 +20,7 @@ if TYPE_CHECKING:
     from codebase_mcp.app.app import InProject
     from codebase_mcp.records.agents import Agent as AgentRecord
 
-TOOLSET = Toolset(
-    "agents",
-    "agent tells what other agents do, and them what you do.",
-)
+TOOLSET = Toolset("agents", "agent tells what other agents do, and them what you do.")
 
 OPERATIONS = {
     "create_session": Operation(("agent_name",), ("session_id",)),

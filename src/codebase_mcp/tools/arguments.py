@@ -205,13 +205,18 @@ def _problems(
     """The problems that pydantic has found, at most ten of each parameter."""
     problems: dict[str, InvalidInput] = {}
     counts: Counter[int | str] = Counter()
-    for error in failed.errors(include_url=False):
+    for error in sorted(failed.errors(include_url=False), key=_rank):
         location = error["loc"]
         counts[location[0]] += 1
         field = ".".join(_cut(str(step)) for step in location)
         if counts[location[0]] <= MAX_PROBLEMS and field not in problems:
             problems[field] = _problem(field, error, schema, given)
     return list(problems.values())
+
+
+def _rank(error: ErrorDetails) -> int:
+    """Unknown and missing parameters come first."""
+    return {"extra_forbidden": 0, "missing": 1}.get(error["type"], 2)
 
 
 def _problem(
@@ -251,7 +256,7 @@ def _broken_limit(error: ErrorDetails, schema: Mapping[str, Any]) -> tuple[str, 
         case "too_short" | "too_long":
             says, rule = _range({"minItems": 0, **allowed}, "minItems", "maxItems", "{} to {}")
             return f"have {says} items, got {len(value)}", f"{rule} items"
-        case "literal_error" if isinstance(value, str):
+        case "literal_error" if isinstance(value, str) or "anyOf" not in schema:
             names = allowed["enum"]
             return f"be one of {', '.join(map(repr, names))}, got {got}", str(names)
         case "string_pattern_mismatch":

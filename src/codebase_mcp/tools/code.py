@@ -21,14 +21,7 @@ from codebase_mcp.tools.fields import (
     named_repository,
 )
 from codebase_mcp.tools.reply import Reply
-from codebase_mcp.tools.rules import (
-    DIRECTORY,
-    FILE_TYPE,
-    NAME,
-    QUERY,
-    REF,
-    REPO_PATH,
-)
+from codebase_mcp.tools.rules import DIRECTORY, FILE_TYPE, NAME, QUERY, REF, REPO_PATH
 from codebase_mcp.tools.search_reply import SearchReply, brief_reply, fit, full_reply
 from codebase_mcp.tools.text import INDENT, lines_of
 from codebase_mcp.tools.toolset import READS, REPEATS, Caller, Toolset

@@ -29,8 +29,7 @@ from codebase_mcp.tools.text import compact, joined, moment, page
 from codebase_mcp.tools.toolset import READS, Caller, Hints, Toolset
 
 TOOLSET = Toolset(
-    "entities",
-    "Records with a schema of the user's own: query_entities before create_entity.",
+    "entities", "Records with a schema of the user's own: query_entities before create_entity."
 )
 
 MAX_TYPE_NAME_CHARS = 100

@@ -48,12 +48,7 @@ class CallQueue:
     """
 
     def __init__(
-        self,
-        name: str,
-        places: int,
-        *,
-        wait_s: float | None = _WAIT_S,
-        single_client: bool = False,
+        self, name: str, places: int, *, wait_s: float | None = _WAIT_S, single_client: bool = False
     ) -> None:
         self._name = name
         self._places = places

@@ -30,12 +30,7 @@ from fastmcp.exceptions import NotFoundError
 from fastmcp.server.dependencies import get_context
 from fastmcp.server.middleware import CallNext, Middleware, MiddlewareContext
 from fastmcp.tools.base import InputRequiredToolResult, Tool, ToolResult
-from mcp_types import (
-    CallToolRequestParams,
-    ListToolsRequest,
-    NotificationParams,
-    ToolAnnotations,
-)
+from mcp_types import CallToolRequestParams, ListToolsRequest, NotificationParams, ToolAnnotations
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import PrivateAttr
 
@@ -338,12 +333,7 @@ class Listing(Middleware):
         return "json" if within is None else self._holder.replies_to(within)
 
 
-def server_of(
-    holder: AppHolder,
-    names: Iterable[str],
-    *,
-    closes: bool = True,
-) -> FastMCP[None]:
+def server_of(holder: AppHolder, names: Iterable[str], *, closes: bool = True) -> FastMCP[None]:
     """A server for a product; at its end it closes the product, unless other servers use it."""
     shown = tuple(names)
 

@@ -136,10 +136,7 @@ async def _start(caller: Caller, arguments: Session) -> SessionReply:
             project.tx, arguments.session_id, project.owner, directory, head
         )
     return SessionReply.of(
-        project,
-        session_id=started.id,
-        status="started",
-        timestamp=started.started_at,
+        project, session_id=started.id, status="started", timestamp=started.started_at
     )
 
 
@@ -149,12 +146,7 @@ async def _end(caller: Caller, arguments: Session) -> SessionReply:
     head = await _head_of(caller.identity.directory)
     async with caller.enter(arguments.project_id) as project:
         ended = await end_session(project.tx, arguments.session_id, head)
-    return SessionReply.of(
-        project,
-        session_id=ended.id,
-        status="ended",
-        timestamp=ended.ended_at,
-    )
+    return SessionReply.of(project, session_id=ended.id, status="ended", timestamp=ended.ended_at)
 
 
 async def _get_context(caller: Caller, arguments: Session) -> SessionReply:

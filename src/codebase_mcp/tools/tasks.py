@@ -35,8 +35,7 @@ if TYPE_CHECKING:
     from codebase_mcp.records.tasks import TaskChanges
 
 TOOLSET = Toolset(
-    "tasks",
-    "Begin with list_tasks; keep status, branch and commit true with update_task.",
+    "tasks", "Begin with list_tasks; keep status, branch and commit true with update_task."
 )
 
 MAX_TITLE_CHARS = 200

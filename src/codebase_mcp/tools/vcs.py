@@ -33,8 +33,7 @@ if TYPE_CHECKING:
     from codebase_mcp.source.git_directory import GitRepository
 
 TOOLSET = Toolset(
-    "vcs",
-    "vcs compare_branches before a review or merge, analyze_impact before a commit.",
+    "vcs", "vcs compare_branches before a review or merge, analyze_impact before a commit."
 )
 
 # Definitions of a file that are listed as added, as changed, as removed or as moved.

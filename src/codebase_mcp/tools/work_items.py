@@ -32,10 +32,7 @@ from codebase_mcp.tools.toolset import READS, Caller, Hints, Toolset
 if TYPE_CHECKING:
     from codebase_mcp.records.work_items import WorkItemChanges
 
-TOOLSET = Toolset(
-    "work_items",
-    "Work in five levels: query_work_items, get_work_item_hierarchy.",
-)
+TOOLSET = Toolset("work_items", "Work in five levels: query_work_items, get_work_item_hierarchy.")
 
 MAX_TITLE_CHARS = 200
 PARENT_ID = record_id("Parent")
