@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Collection, Mapping
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Self
 
 from pydantic import BaseModel, ConfigDict, ValidationError, field_validator, model_validator
@@ -47,13 +48,19 @@ class ArgumentPart(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _few_unknown_names(cls, value: Any) -> Any:
-        """Drop most unknown names: errors for a hundred thousand of them would take a second."""
+    def _without_most_unknown_names(cls, value: Any) -> Any:
+        """Drop most unknown names, as errors for a hundred thousand of them would take a second.
+
+        pydantic stops at a name that UTF-8 cannot hold.
+        """
         if not isinstance(value, dict):
             return value
         names = {field.alias or name for name, field in cls.model_fields.items()}
-        dropped = set([name for name in value if name not in names][MAX_UNKNOWN:])
-        return {n: part for n, part in value.items() if n not in dropped} if dropped else value
+        given = names & value.keys()
+        if len(value) == len(given):
+            return value
+        unknown = {_encodable(name): value[name] for name in _first_unknown(value, names)}
+        return {name: value[name] for name in given} | unknown
 
     @field_validator("*")
     @classmethod
@@ -288,12 +295,20 @@ def _unknown(
     owner: Any = given
     for step in location[:-1]:
         owner = owner[step]
-    unknown = [name for name in owner if name not in names]
-    rest = len(unknown) - MAX_UNKNOWN
-    is_last = rest > 0 and location[-1] == unknown[MAX_UNKNOWN - 1]
+    unknown = _first_unknown(owner, names)
+    rest = len(owner) - sum(name in owner for name in names) - len(unknown)
+    is_last = rest > 0 and location[-1] == _encodable(unknown[-1])
     message = f"Unknown parameter: {field}" + (f" and {rest:,} more" if is_last else "")
     rule = f"one of: {', '.join(names)}"
     return InvalidInput.of(field, error_value(error["input"]), message, rule=rule)
+
+
+def _encodable(name: str) -> str:
+    return name.encode(errors="backslashreplace").decode()
+
+
+def _first_unknown(owner: Mapping[str, Any], names: Collection[str]) -> list[str]:
+    return list(islice((name for name in owner if name not in names), MAX_UNKNOWN))
 
 
 def _schema_at(schema: dict[str, Any], location: tuple[int | str, ...]) -> dict[str, Any]:
