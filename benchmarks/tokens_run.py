@@ -17,6 +17,7 @@ from codebase_mcp.evaluation.grep import MAX_COLUMNS, Match, best_matches, conte
 from codebase_mcp.model import FileKind
 from codebase_mcp.replies.text import search_text
 from codebase_mcp.search.search import Request
+from codebase_mcp.settings.loading import Settings
 from codebase_mcp.source.selection import EVERYTHING
 from codebase_mcp.tools.server import AppHolder, server_of
 from quality_queries import EvalQuery, Repository
@@ -64,7 +65,7 @@ async def our_replies(app: App, repository: Repository, keep: Keep) -> Replies:
     async def opened() -> App:
         return app
 
-    server = server_of(AppHolder(opened), ["code"], closes=False)
+    server = server_of(AppHolder(Settings.load({}), open_app=opened), ["code"], closes=False)
     async with Client(server) as client:
         for asked in repository.asked:
             arguments = {"query": asked.text, "project_id": project}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
+from dataclasses import replace
 from datetime import datetime
 from functools import cache
 from pathlib import Path
@@ -15,7 +16,7 @@ from codebase_mcp.app.app import App
 from codebase_mcp.projects.identity import ANONYMOUS
 from codebase_mcp.settings.loading import Settings
 from codebase_mcp.tools.reply import output_schema
-from codebase_mcp.tools.server import build_server
+from codebase_mcp.tools.server import AppHolder, server_of
 
 
 @pytest.fixture
@@ -35,7 +36,7 @@ async def client(
     mode: Any, anyio_backend: str, settings: Settings, toolsets: list[str], tmp_path: Path
 ) -> AsyncIterator[Client[Any]]:
     """A client of each revision of the protocol."""
-    server = build_server(lambda: App.open(settings), toolsets, directory=tmp_path)
+    server = server_of(AppHolder(replace(settings, project_dir=tmp_path)), toolsets)
     async with Client(server, mode=mode) as client:
         yield client
 

@@ -36,7 +36,7 @@ def connect(mode: Any, settings: Settings) -> Connect:
     async def connect(
         *types: str, serve: Any = server_with_apps, name: str = "some-program"
     ) -> AsyncIterator[Client[Any]]:
-        server = serve(AppHolder.of(settings), TOOLS)
+        server = serve(AppHolder(settings), TOOLS)
         info = Implementation(name=name, version="1")
         shows = [advertise(EXTENSION, {"mimeTypes": list(types)})] if types else []
         async with Client(server, mode=mode, client_info=info, extensions=shows) as client:

@@ -14,8 +14,9 @@ from typing import Any
 import pytest
 
 from codebase_mcp.tools.arguments import ALIASES
-from codebase_mcp.tools.catalog import TOOLSETS
+from codebase_mcp.tools.catalog import toolsets
 from codebase_mcp.tools.reply import output_schema
+from codebase_mcp.tools.schemas import input_schema
 from codebase_mcp.tools.toolset import ToolSpec
 
 HERE = Path(__file__).parent
@@ -23,7 +24,7 @@ DOCUMENTS: Mapping[str, Mapping[str, Any]] = json.loads(
     (HERE / "documents.json").read_text(encoding="utf-8")
 )
 PAGE = HERE.parents[1] / "docs" / "compatibility.md"
-TOOLS = {tool.name: (toolset.name, tool) for toolset in TOOLSETS for tool in toolset.tools}
+TOOLS = {tool.name: (toolset.name, tool) for toolset in toolsets() for tool in toolset.tools}
 
 
 # Where we ask for less, or for something else, on purpose; the contract says why.
@@ -72,7 +73,7 @@ PARAMETERS = [
 
 def ours(tool: ToolSpec, name: str, asked: Collection[str] = ()) -> tuple[str, Mapping[str, Any]]:
     """Our name of a parameter, and its schema for callers that give these parameters."""
-    schema = tool.accepted_schema(asked)["properties"]
+    schema = input_schema(tool.arguments_for(asked))["properties"]
     canonical = name if name in schema else ALIASES.get(name, name)
     return canonical, schema[canonical]
 

@@ -17,7 +17,7 @@ from codebase_mcp.app.app import App
 from codebase_mcp.errors import EmbeddingUnavailable
 from codebase_mcp.projects.identity import ANONYMOUS
 from codebase_mcp.settings.loading import TOOLSETS, Settings
-from codebase_mcp.tools.server import AppHolder, build_server, server_of
+from codebase_mcp.tools.server import AppHolder, server_of
 
 from .conftest import Caller
 
@@ -42,7 +42,7 @@ async def project(app: App, project_id: str) -> str:
 async def call(mode: Any, settings: Settings, server: EmbeddingServer) -> AsyncIterator[Caller]:
     """A client of a server whose embedder is that service."""
     chosen = replace(settings, ollama_url=server.url)
-    async with Client(build_server(lambda: App.open(chosen), TOOLSETS), mode=mode) as client:
+    async with Client(server_of(AppHolder(chosen), TOOLSETS), mode=mode) as client:
         yield Caller(client)
 
 
@@ -87,7 +87,7 @@ async def test_a_model_that_is_away_is_said_in_the_words_of_the_documents(
 ) -> None:
     missing = tmp_path / "model"
     away = replace(settings, embedding_model=str(missing))
-    server = build_server(lambda: App.open(away), ["code"], directory=tmp_path)
+    server = server_of(AppHolder(replace(away, project_dir=tmp_path)), ["code"])
     async with Client(server, mode=mode) as client:
         call = Caller(client)
         indexing = await call.error("index_repository", repo_path=str(make_repo()))
@@ -143,7 +143,7 @@ async def test_an_index_run_and_a_search_without_the_service_say_so(
     await server.stop()
     assert (await call.ok("search_code", **asked))["second_tier"] == "away"
     assert "did not answer" in (await call.ok("vcs", **branch, **asked))["notices"][0]
-    holder = AppHolder.of(replace(chosen, replies="text"))
+    holder = AppHolder(replace(chosen, replies="text"))
     async with Client(server_of(holder, ["code"]), mode=mode) as client:
         result = await client.call_tool("search_code", asked)
     [block] = result.content

@@ -10,7 +10,7 @@ import pytest
 
 from codebase_mcp.app.app import App
 from codebase_mcp.projects.identity import ANONYMOUS
-from codebase_mcp.tools.entities import ENTITIES
+from codebase_mcp.tools.entities import TOOLSET
 
 pytestmark = pytest.mark.anyio
 
@@ -239,7 +239,7 @@ def test_every_tool_says_what_it_does_and_what_comes_next() -> None:
             tool.annotations.destroys,
             tool.annotations.repeats,
         )
-        for tool in ENTITIES.tools
+        for tool in TOOLSET.tools
     }
     assert hints == {
         "register_entity_type": (False, False, False),
@@ -249,7 +249,7 @@ def test_every_tool_says_what_it_does_and_what_comes_next() -> None:
         "delete_entity": (False, True, True),
         "update_entity_type_schema": (False, True, True),
     }
-    for tool in ENTITIES.tools:
+    for tool in TOOLSET.tools:
         assert 100 < len(tool.description.encode()) < 2048
         properties = tool.input_schema()["properties"]
         assert all(schema.get("description") for schema in properties.values())

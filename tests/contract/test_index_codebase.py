@@ -21,7 +21,7 @@ from codebase_mcp.background.lifespan import working
 from codebase_mcp.index.progress import RunPhase
 from codebase_mcp.records.tasks import create_task
 from codebase_mcp.settings.loading import Settings
-from codebase_mcp.tools.server import build_server
+from codebase_mcp.tools.server import AppHolder, server_of
 
 from .conftest import Caller, is_time
 
@@ -161,7 +161,7 @@ async def test_a_repeated_request_for_a_waiting_job_returns_the_same_operation(
 async def test_a_server_without_workers_says_that_no_worker_runs(
     mode: Any, settings: Settings, make_repo: MakeRepo, project_id: str
 ) -> None:
-    server = build_server(lambda: App.open(replace(settings, jobs=0)), ["index"])
+    server = server_of(AppHolder(replace(settings, jobs=0)), ["index"])
     async with Client(server, mode=mode) as client:
         arguments = {"collection": project_id, "repository_path": str(make_repo())}
         reply = await Caller(client).ok("index_codebase", **arguments)

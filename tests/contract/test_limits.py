@@ -5,7 +5,6 @@ What a schema cannot say is in `BEYOND_SCHEMAS`, with what decides it.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -157,7 +156,7 @@ def others_of(spec: ToolSpec, name: str, schema: dict[str, Any], project_id: str
     """What a call needs beside a parameter: a project that exists, and what is required."""
     properties = schema["properties"]
     needed = set(schema.get("required", ()))
-    operations = getattr(sys.modules[spec.run.__module__], "OPERATIONS", {})
+    operations = spec.operations
     values = {}
     if "operation" in properties and name != "operation":
         values["operation"] = next(

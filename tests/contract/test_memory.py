@@ -22,8 +22,8 @@ from codebase_mcp.database.vectors import EXACT_VECTORS
 from codebase_mcp.projects.identity import ANONYMOUS
 from codebase_mcp.records.memory import model_of
 from codebase_mcp.settings.loading import Settings
-from codebase_mcp.tools.memory import MEMORY
-from codebase_mcp.tools.server import build_server
+from codebase_mcp.tools.memory import TOOLSET
+from codebase_mcp.tools.server import AppHolder, server_of
 
 from .conftest import Caller
 
@@ -337,7 +337,7 @@ async def test_observations_are_embedded_again_at_the_first_use_of_another_model
         await memory.store(text)
     folder = save_model(tmp_path / "small", "postgresql sqlite uploads retried".split())
     other = replace(settings, embedding_model=str(folder))
-    async with Client(build_server(lambda: App.open(other), ["memory"]), mode=mode) as client:
+    async with Client(server_of(AppHolder(other), ["memory"]), mode=mode) as client:
         theirs = Memory(Caller(client), project)
         for _ in range(2):
             assert await theirs.found("sqlite") == [POSTGRES]
@@ -399,7 +399,7 @@ async def test_the_schema_names_every_parameter_and_requires_the_operation(
     for name, tool in tools.items():
         assert tool.description is not None
         assert len(tool.description.encode()) < 2048, name
-    schema = next(tool for tool in MEMORY.tools if tool.name == "memory").input_schema()
+    schema = next(tool for tool in TOOLSET.tools if tool.name == "memory").input_schema()
     assert tools["memory"].input_schema["required"] == schema["required"]
     assert schema["required"] == ["operation"]
     properties = schema["properties"]

@@ -12,7 +12,7 @@ from fastmcp import Client
 from codebase_mcp.app.app import App
 from codebase_mcp.projects.context_file import FILE_NAME
 from codebase_mcp.settings.loading import Settings
-from codebase_mcp.tools.server import build_server
+from codebase_mcp.tools.server import AppHolder, server_of
 
 from .conftest import Caller, is_time
 
@@ -186,7 +186,7 @@ async def test_health_answers_also_where_calls_without_a_project_fail(
 
 async def test_health_answers_when_the_database_is_away(mode: Any) -> None:
     settings = Settings.load({"DATABASE_URL": "postgresql://nobody:pw@127.0.0.1:9/none"})
-    async with Client(build_server(lambda: App.open(settings), ["projects"]), mode=mode) as client:
+    async with Client(server_of(AppHolder(settings), ["projects"]), mode=mode) as client:
         caller = Caller(client)
         health = await caller.ok("project", operation="get_health")
         assert health["status"] == "unhealthy"
@@ -207,7 +207,7 @@ async def test_health_says_that_workflow_mcp_does_not_answer(embedded: Any, mode
             "WORKFLOW_MCP_URL": "http://127.0.0.1:9",
         }
     )
-    async with Client(build_server(lambda: App.open(settings), ["projects"]), mode=mode) as client:
+    async with Client(server_of(AppHolder(settings), ["projects"]), mode=mode) as client:
         health = await Caller(client).ok("project", operation="get_health")
         assert health["status"] == "degraded"
         assert health["problems"][0].startswith("workflow-mcp does not report")

@@ -60,7 +60,7 @@ def agent(mode: Any, settings: Settings, project_id: str, tmp_path: Path) -> Age
 
     @asynccontextmanager
     async def connect(name: str = "claude-code", **chosen: Any) -> AsyncIterator[Reader]:
-        holder = AppHolder.of(replace(settings, project_dir=tmp_path, **chosen))
+        holder = AppHolder(replace(settings, project_dir=tmp_path, **chosen))
         info = Implementation(name=name, version="1")
         async with Client(server_of(holder, TOOLSETS), mode=mode, client_info=info) as client:
             yield Reader(client, project_id)
@@ -103,7 +103,7 @@ async def test_the_listing_and_the_calls_have_the_form_that_the_client_reads(
 
 
 async def test_one_server_lists_to_each_client_in_its_form(mode: Any, settings: Settings) -> None:
-    server = server_of(AppHolder.of(settings), TOOLSETS, closes=False)
+    server = server_of(AppHolder(settings), TOOLSETS, closes=False)
     for name, has_schema in (("some-program", True), ("opencode", False), ("some-program", True)):
         info = Implementation(name=name, version="1")
         async with Client(server, mode=mode, client_info=info) as client:

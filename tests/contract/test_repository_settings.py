@@ -14,7 +14,7 @@ from fastmcp import Client
 from codebase_mcp.app.app import App
 from codebase_mcp.projects.context_file import FILE_NAME
 from codebase_mcp.settings.loading import Settings
-from codebase_mcp.tools.server import build_server
+from codebase_mcp.tools.server import AppHolder, server_of
 
 pytestmark = pytest.mark.anyio
 
@@ -130,7 +130,7 @@ async def test_calls_without_a_project_mean_the_one_the_server_was_started_for(
 ) -> None:
     root = make_repo(CODE | {FILE_NAME: 'project = "somebody-elses"\n'})
     chosen = replace(settings, project=project_id, auto_index="never")
-    server = build_server(lambda: App.open(chosen), ["code"], directory=root)
+    server = server_of(AppHolder(replace(chosen, project_dir=root)), ["code"])
     async with Client(server, mode=mode) as client:
         missing = await client.call_tool("search_code", {"query": "x"}, raise_on_error=False)
         assert "CODEBASE_MCP_PROJECT" in str(missing.structured_content)

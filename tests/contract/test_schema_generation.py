@@ -15,11 +15,11 @@ from fastmcp import Client
 from jsonschema import Draft202012Validator
 from mcp_types import Implementation
 
-from codebase_mcp.settings.loading import TOOLSETS
+from codebase_mcp.settings.loading import TOOLSETS, Settings
 from codebase_mcp.tools.catalog import all_tools
-from codebase_mcp.tools.problems import types_in
 from codebase_mcp.tools.reply import as_text, output_schema
-from codebase_mcp.tools.server import build_server
+from codebase_mcp.tools.schemas import types_in
+from codebase_mcp.tools.server import AppHolder, server_of
 
 SNAPSHOT = Path(__file__).parent / "schemas.json"
 
@@ -106,7 +106,8 @@ async def test_a_listing_stays_within_its_token_budget(mode: Any, toolsets: str)
     shown = TOOLSETS if toolsets == "all" else [toolsets]
     for name, most in zip(("claude-code", "some-program"), MOST_TOKENS[toolsets], strict=True):
         info = Implementation(name=name, version="1")
-        async with Client(build_server(refuse, shown), mode=mode, client_info=info) as client:
+        server = server_of(AppHolder(Settings.load({}), open_app=refuse), shown)
+        async with Client(server, mode=mode, client_info=info) as client:
             tools = await client.list_tools()
         chars = sum(
             len(tool.name) + len(tool.description or "") + len(as_text(tool.input_schema))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from fastmcp import Client
 from codebase_mcp.app.app import App
 from codebase_mcp.projects.identity import ANONYMOUS
 from codebase_mcp.settings.loading import Settings
-from codebase_mcp.tools.server import build_server
+from codebase_mcp.tools.server import AppHolder, server_of
 
 from .conftest import Caller
 
@@ -40,7 +41,7 @@ async def other(
     settings: Settings, toolsets: list[str], client: Client[Any], mode: Any
 ) -> AsyncIterator[Any]:
     """Another caller, whose directory is unknown to git."""
-    server = build_server(lambda: App.open(settings), toolsets, directory=Path("/nowhere"))
+    server = server_of(AppHolder(replace(settings, project_dir=Path("/nowhere"))), toolsets)
     async with Client(server, mode=mode) as client:
         yield Caller(client)
 

@@ -269,7 +269,7 @@ async def test_json_fits_its_budget(ask: Any) -> None:
 async def test_agents_get_a_text(
     shop: Path, settings: Settings, project_id: str, tmp_path: Path, mode: Any
 ) -> None:
-    holder = AppHolder.of(replace(settings, project_dir=shop, replies="text"))
+    holder = AppHolder(replace(settings, project_dir=shop, replies="text"))
     async with Client(server_of(holder, ["symbols"]), mode=mode) as client:
 
         async def text(operation: str, **arguments: Any) -> str:

@@ -13,7 +13,7 @@ import pytest
 from codebase_mcp.app.app import App
 from codebase_mcp.projects.identity import ANONYMOUS, Identity
 from codebase_mcp.tools.calling import call_tool, no_progress
-from codebase_mcp.tools.tasks import TASKS
+from codebase_mcp.tools.tasks import TOOLSET
 
 pytestmark = pytest.mark.anyio
 
@@ -450,7 +450,7 @@ async def test_what_a_caller_does_to_a_task_belongs_to_its_session(
     app: App, in_project: str
 ) -> None:
     me = Identity("me")
-    tools = {tool.name: tool for tool in TASKS.tools}
+    tools = {tool.name: tool for tool in TOOLSET.tools}
 
     async def opened() -> App:
         return app
@@ -470,7 +470,7 @@ async def test_what_a_caller_does_to_a_task_belongs_to_its_session(
 
 
 def test_the_schema_has_every_limit_and_no_default_that_would_clear() -> None:
-    tools = {tool.name: tool.input_schema()["properties"] for tool in TASKS.tools}
+    tools = {tool.name: tool.input_schema()["properties"] for tool in TOOLSET.tools}
     assert tools.keys() == {"create_task", "get_task", "list_tasks", "update_task"}
     update = tools["update_task"]
     assert not [name for name, schema in update.items() if "default" in schema]

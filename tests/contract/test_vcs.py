@@ -183,7 +183,7 @@ async def test_uncommitted_work_has_an_impact(
 async def test_agents_get_a_text(
     repository: Path, settings: Settings, project_id: str, tmp_path: Path, mode: Any
 ) -> None:
-    holder = AppHolder.of(replace(settings, project_dir=tmp_path, replies="text"))
+    holder = AppHolder(replace(settings, project_dir=tmp_path, replies="text"))
     async with Client(server_of(holder, ["vcs"]), mode=mode) as client:
         compared = {"collection": project_id, "branch_a": "main", "branch_b": "feature"}
         result = await client.call_tool("vcs", {"operation": "compare_branches", **compared})
@@ -213,7 +213,7 @@ async def test_agents_get_a_text(
 async def test_everything_that_agents_get_keeps_to_the_limit(
     repository: Path, settings: Settings, project_id: str, tmp_path: Path, mode: Any
 ) -> None:
-    holder = AppHolder.of(replace(settings, project_dir=tmp_path, replies="text"))
+    holder = AppHolder(replace(settings, project_dir=tmp_path, replies="text"))
     async with Client(server_of(holder, ["vcs"]), mode=mode) as client:
 
         async def lines(operation: str, **arguments: Any) -> list[str]:

@@ -60,7 +60,7 @@ def connect(settings: Settings, mode: Any) -> Callable[..., Any]:
     async def connect(
         directory: Path, opened: Any = None, **chosen: Any
     ) -> AsyncIterator[Connected]:
-        holder = AppHolder.of(replace(settings, project_dir=directory, **chosen))
+        holder = AppHolder(replace(settings, project_dir=directory, **chosen))
         server = server_of(holder, ["code", "projects", "symbols", "vcs"])
         async with Client(server, mode=mode, roots=opened) as client:
             yield Connected(client)

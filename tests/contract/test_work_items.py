@@ -11,7 +11,7 @@ import pytest
 
 from codebase_mcp.app.app import App
 from codebase_mcp.projects.identity import ANONYMOUS
-from codebase_mcp.tools.work_items import WORK_ITEMS
+from codebase_mcp.tools.work_items import TOOLSET
 
 pytestmark = pytest.mark.anyio
 
@@ -466,7 +466,7 @@ async def test_a_large_hierarchy_says_that_it_is_truncated(
 
 
 def test_the_schema_has_every_limit_and_no_default_that_would_clear() -> None:
-    tools = {tool.name: tool.input_schema()["properties"] for tool in WORK_ITEMS.tools}
+    tools = {tool.name: tool.input_schema()["properties"] for tool in TOOLSET.tools}
     create, update = tools["create_work_item"], tools["update_work_item"]
     assert not [name for name, schema in update.items() if "default" in schema]
     for schema in (create, update):

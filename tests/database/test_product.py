@@ -15,7 +15,7 @@ from fastmcp import Client
 
 from codebase_mcp.app.app import App
 from codebase_mcp.settings.loading import Settings
-from codebase_mcp.tools.server import build_server
+from codebase_mcp.tools.server import AppHolder, server_of
 
 from .conftest import PlainServer
 
@@ -27,7 +27,7 @@ MakeRepo = Callable[..., Path]
 @asynccontextmanager
 async def client_of(url: str) -> AsyncIterator[Client[Any]]:
     settings = Settings.load({"DATABASE_URL": url})
-    async with Client(build_server(lambda: App.open(settings), ["code"])) as client:
+    async with Client(server_of(AppHolder(settings), ["code"])) as client:
         yield client
 
 

@@ -49,7 +49,6 @@ from codebase_mcp.source.attributes import Attributes
 from codebase_mcp.source.ignore import parse_rules, translate
 from codebase_mcp.source.remote import masked, parse_remote
 from codebase_mcp.symbols.lookup import name_parts, parse_place
-from codebase_mcp.tools.arguments import check_arguments
 from codebase_mcp.tools.catalog import tools_of
 from codebase_mcp.tools.rules import check_moment
 from codebase_mcp.web.calling import read_object
@@ -253,8 +252,7 @@ def test_arguments(data: st.DataObject) -> None:
     names = st.sampled_from(list(spec.input_schema()["properties"])) | st.text(max_size=9)
     arguments = data.draw(st.dictionaries(names, JSON | ANY_TEXT, max_size=4))
     with suppress(CodebaseError):
-        checked = check_arguments(spec.accepted_schema(arguments), arguments, spec.rules)
-        spec.arguments.model_validate(checked)
+        spec.arguments_for(arguments).checked(arguments)
 
 
 KEYWORDS = ["type", "properties", "items", "pattern", "$ref", "allOf", "enum", "required", "not"]

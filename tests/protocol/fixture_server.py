@@ -21,7 +21,7 @@ from codebase_mcp.web.http import asgi_app_of
 def make_fixture_app() -> Starlette:
     """The product's HTTP application with the suite's tools, resources and prompts."""
     settings = Settings.load()
-    holder = AppHolder.of(settings)
+    holder = AppHolder(settings)
     server = server_of(holder, settings.toolsets)
     protocol_server(server).get_tool_input_schema = None  # it knows the product's tools alone
     add_content(server)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from codebase_mcp.cli.main import build_parser
-from codebase_mcp.tools.catalog import TOOLSETS
+from codebase_mcp.tools.catalog import toolsets
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "ARCHITECTURE.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -34,7 +34,7 @@ def table() -> str:
     """The toolsets and their tools."""
     rows = [
         f"| `{t.name}` | {PURPOSES[t.name]} | {', '.join(f'`{tool.name}`' for tool in t.tools)} |"
-        for t in TOOLSETS
+        for t in toolsets()
     ]
     return "\n".join(["| toolset | for | tools |", "|---|---|---|", *rows, ""])
 

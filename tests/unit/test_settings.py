@@ -19,7 +19,7 @@ from codebase_mcp.settings.loading import (
     environment_for_child,
     text_of,
 )
-from codebase_mcp.tools.catalog import TOOLSETS as CATALOG
+from codebase_mcp.tools.catalog import toolsets
 
 BY_NAME = {setting.name: setting for setting in SETTINGS}
 SECRETS = [setting for setting in SETTINGS if setting.is_secret]
@@ -213,7 +213,7 @@ def test_all_wrong_values_are_named_at_once() -> None:
 @pytest.mark.parametrize("text", ["all", ",".join(TOOLSETS)])
 def test_all_means_every_toolset_of_the_catalogue(text: str) -> None:
     chosen = Settings.load({"CODEBASE_MCP_TOOLSETS": text}).toolsets
-    assert chosen == TOOLSETS == tuple(toolset.name for toolset in CATALOG)
+    assert chosen == TOOLSETS == tuple(toolset.name for toolset in toolsets())
 
 
 def test_patterns_may_be_given_one_a_line_and_then_hold_commas() -> None:

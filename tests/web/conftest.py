@@ -79,7 +79,7 @@ async def serving(
     settings: Settings, drain_s: float = DRAIN_S, lifespan: Lifespan | None = None
 ) -> AsyncIterator[Served]:
     """Serve on a port of this process, to real sockets; it ends with the block, if not before."""
-    shutdown, holder = Shutdown(drain_s), AppHolder.of(settings, lifespan)
+    shutdown, holder = Shutdown(drain_s), AppHolder(settings, lifespan)
     sockets = bind(settings.host, settings.port)
     app = asgi_app_of(server_of(holder, settings.toolsets), holder, settings)
     address = address_of(settings.host, sockets)

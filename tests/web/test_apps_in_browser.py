@@ -37,7 +37,7 @@ Call = Callable[..., Any]
 @pytest.fixture
 async def client(anyio_backend: str, settings: Settings) -> AsyncIterator[Client[Any]]:
     """An agent whose models read text, and whose users see apps."""
-    server = server_with_apps(AppHolder.of(settings), settings.toolsets)
+    server = server_with_apps(AppHolder(settings), settings.toolsets)
     shows = [advertise(EXTENSION, {"mimeTypes": [MIME_TYPE]})]
     info = Implementation(name="Visual Studio Code", version="1")
     async with Client(server, client_info=info, extensions=shows) as client:

@@ -38,7 +38,7 @@ async def entries_of(
 async def test_both_doors_enter_calls_without_their_content(
     app: App, settings: Settings, project_id: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    holder = AppHolder.of(settings)
+    holder = AppHolder(settings)
     asgi = asgi_app_of(server_of(holder, settings.toolsets), holder, settings)
     calls: list[tuple[str, dict[str, Any]]] = [
         ("list_tasks", {"project_id": project_id}),
@@ -81,7 +81,7 @@ async def test_both_doors_enter_calls_without_their_content(
 
 async def test_it_can_be_switched_off(app: App, settings: Settings, project_id: str) -> None:
     settings = replace(settings, audit=False)
-    holder = AppHolder.of(settings)
+    holder = AppHolder(settings)
     async with running(asgi_app_of(server_of(holder, ()), holder, settings)) as http:
         await http.post("/tools/list_tasks", json={"project_id": project_id})
     assert await entries_of(app, project_id) == []

@@ -101,7 +101,7 @@ async def test_an_ollama_that_goes_away_degrades_the_server_and_does_not_fail_it
 
 
 async def test_a_server_that_shuts_down_is_not_ready_but_alive(settings: Settings) -> None:
-    holder = AppHolder.of(settings)
+    holder = AppHolder(settings)
     app = asgi_app_of(server_of(holder, settings.toolsets), holder, settings)
     async with running(app) as http:
         await holder.calls.drain(0)

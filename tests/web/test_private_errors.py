@@ -51,7 +51,7 @@ async def asked_over(transport: Any) -> dict[str, Any]:
 async def test_the_data_folder_and_the_database_log_are_shown_only_locally(
     broken: Settings, caplog: pytest.LogCaptureFixture
 ) -> None:
-    here = await asked_over(server_of(AppHolder.of(broken), broken.toolsets))
+    here = await asked_over(server_of(AppHolder(broken), broken.toolsets))
     assert str(broken.data_dir) in json.dumps(here)
     async with serving(broken) as server:
         caplog.clear()

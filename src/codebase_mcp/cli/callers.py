@@ -7,7 +7,7 @@ import logging
 from codebase_mcp.database.connection import Database
 from codebase_mcp.errors import CodebaseError
 from codebase_mcp.keys.keys import has_valid_key
-from codebase_mcp.settings.access import is_loopback
+from codebase_mcp.projects.identity import is_loopback
 from codebase_mcp.settings.choices import database_target
 from codebase_mcp.settings.loading import Settings
 

@@ -36,7 +36,7 @@ class Shell:
         # A command that shows a report itself needs neither a tool nor what checks its arguments.
         from codebase_mcp.tools.arguments import aliases_in, parsed  # noqa: PLC0415
         from codebase_mcp.tools.calling import call_tool, no_progress  # noqa: PLC0415
-        from codebase_mcp.tools.names import tool_named  # noqa: PLC0415
+        from codebase_mcp.tools.catalog import tool_named  # noqa: PLC0415
 
         spec = tool_named(tool)
         properties = spec.input_schema()["properties"]

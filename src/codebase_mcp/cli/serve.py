@@ -48,7 +48,7 @@ async def serve(
         if settings.transport == "stdio":
             for warning in settings.without_effect_on_stdio():
                 _log.warning(warning)
-            holder = AppHolder.of(settings, background_lifespan(settings))
+            holder = AppHolder(settings, background_lifespan(settings))
             async with warm_start(holder.get, settings, delay_s=_AFTER_HANDSHAKE_S):
                 await serve_stdio(server_with_apps(holder, settings.toolsets), holder, shutdown)
         else:
@@ -93,7 +93,7 @@ async def _serve_here(settings: Settings, sockets: list[socket], shutdown: Shutd
 
     share_metrics_in(None)
     telemetry.enable()
-    holder = AppHolder.of(settings, background_lifespan(settings))
+    holder = AppHolder(settings, background_lifespan(settings))
     app = asgi_app_of(server_with_apps(holder, settings.toolsets), holder, settings)
     async with asyncio.TaskGroup() as group:
         group.create_task(serve_http(app, holder, sockets, shutdown, settings))

@@ -10,14 +10,15 @@ from codebase_mcp.cli.commands import all_commands
 from codebase_mcp.cli.flags import SettingsParser, without_flags
 from codebase_mcp.cli.output import print_json
 from codebase_mcp.settings.loading import Settings
-from codebase_mcp.tools.names import MODULES, tool_named
+from codebase_mcp.settings.toolsets import TOOLSET_OF
+from codebase_mcp.tools.catalog import tool_named
 
 
 def is_tool(arguments: Sequence[str]) -> bool:
     """Whether these arguments call a tool; ``--operation`` tells it from a command of its name."""
     name = next(iter(arguments), "")
     is_command = any(command.name == name for command in all_commands())
-    return name in MODULES and (not is_command or _names_operation(arguments))
+    return name in TOOLSET_OF and (not is_command or _names_operation(arguments))
 
 
 def _names_operation(arguments: Sequence[str]) -> bool:

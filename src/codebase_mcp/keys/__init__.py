@@ -1,1 +1,1 @@
-"""Which keys are there, and whose is this one?"""
+"""Keys of callers over HTTP."""

@@ -1,4 +1,4 @@
-"""Who has signed in with a browser? A cookie of its own stands for the key, and ends with it."""
+"""Sessions of browsers: a cookie stands for the key, and ends with it."""
 
 from __future__ import annotations
 

@@ -76,15 +76,11 @@ class _Stored:
 
     def has(self, digest: bytes) -> bool:
         """Whether this is the hash of its text; how long it takes says nothing about it."""
-        return any([hmac.compare_digest(digest, known) for known in self.hashes])  # noqa: C419 - all
+        return any([hmac.compare_digest(digest, stored) for stored in self.hashes])  # noqa: C419 - all
 
 
 async def create_key(
-    database: Database,
-    owner: str,
-    access: Access,
-    *,
-    expires_s: float | None = None,
+    database: Database, owner: str, access: Access, *, expires_s: float | None = None
 ) -> tuple[Key, str]:
     """A new key, and its text, which is not stored and cannot be shown again."""
     identity = _random(_ID_CHARS)
@@ -131,7 +127,7 @@ async def revoke_key(database: Database, identity: str) -> Key:
 
 
 async def rotate_key(database: Database, identity: str, *, grace_s: float) -> tuple[Key, str]:
-    """A key with a new text; the former one is valid for this many seconds more.
+    """A key with a new text; the former text stays valid for ``grace_s`` seconds.
 
     Raises:
         NotFound: there is no such key, or it is not valid any more.
@@ -152,7 +148,7 @@ class KeyRing:
 
     def __init__(self, database: Callable[[], Awaitable[Database]]) -> None:
         self._database = database
-        self._known: dict[str, tuple[float, _Stored | None]] = {}
+        self._cache: dict[str, tuple[float, _Stored | None]] = {}
 
     async def key_of(self, text: str) -> Key | None:
         """The key with this text; None if it is wrong, expired or revoked."""
@@ -165,14 +161,14 @@ class KeyRing:
         if stored is None or not stored.has(digest):
             return None
         if stored.is_use_to_note:
-            self._known[identity] = (time.monotonic(), replace(stored, is_use_to_note=False))
+            self._cache[identity] = (time.monotonic(), replace(stored, is_use_to_note=False))
             async with (await self._database()).catalogue() as tx:
                 await tx.execute(_SQL["note_use"], id=identity)
         return stored.key
 
     async def _stored(self, identity: str) -> _Stored | None:
         now = time.monotonic()
-        read_at, stored = self._known.get(identity, (-_KNOWN_S, None))
+        read_at, stored = self._cache.get(identity, (-_KNOWN_S, None))
         if now - read_at < _KNOWN_S:
             return stored
         async with (await self._database()).catalogue(readonly=True) as tx:
@@ -182,9 +178,9 @@ class KeyRing:
             *columns, secret, former, is_use_to_note = row
             hashes = (bytes(secret),) if former is None else (bytes(secret), bytes(former))
             stored = _Stored(Key.from_row(tuple(columns)), hashes, is_use_to_note)
-        if len(self._known) >= _MAX_KNOWN:
-            self._known.clear()
-        self._known[identity] = (now, stored)
+        if len(self._cache) >= _MAX_KNOWN:
+            self._cache.clear()
+        self._cache[identity] = (now, stored)
         return stored
 
 
@@ -197,7 +193,7 @@ def _random(chars: int) -> str:
 
 
 def hash_of(text: str) -> bytes:
-    """What is stored of a key."""
+    """The hash that is stored for a key."""
     return sha256(text.encode()).digest()
 
 

@@ -1,4 +1,4 @@
-"""Which project did this caller switch to?"""
+"""The active project of each caller, which `switch_project` sets."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from codebase_mcp.projects.identity import Identity
 
 _SQL = load_queries("codebase_mcp.projects", "projects.sql")
 
-# The end of a session is not known. Forgetting an active one would move its calls to another
+# The end of a session is unknown. Forgetting an active session would move its calls to a different
 # project, so beyond this number new callers must pass a project id instead.
 MAX_OWNERS = 100_000
 
@@ -29,14 +29,14 @@ class ActiveProjects:
     def __init__(self, database: Database, max_owners: int = MAX_OWNERS) -> None:
         self._database = database
         self._max_owners = max_owners
-        self._here: dict[str, Active] = {}
+        self._in_memory: dict[str, Active] = {}
 
     async def of(self, identity: Identity) -> Active | None:
-        """The active project of a caller, if it has switched to one."""
+        """The active project of a caller, if it has switched to a project."""
         if identity.owner is None:
             return None
         if not identity.is_shared:
-            return self._here.get(identity.owner)
+            return self._in_memory.get(identity.owner)
         async with self._database.catalogue(readonly=True) as tx:
             row = await tx.fetch_one(_SQL["find_active"], owner=identity.owner)
         return None if row is None else Active(row[0])
@@ -45,10 +45,10 @@ class ActiveProjects:
         """Make sure that an active project can be stored for this caller.
 
         Raises:
-            PermissionDenied: the server cannot distinguish this caller from others.
+            PermissionDenied: the server cannot distinguish callers.
         """
-        is_new = not identity.is_shared and identity.owner not in self._here
-        if identity.owner is None or (is_new and len(self._here) >= self._max_owners):
+        is_new = not identity.is_shared and identity.owner not in self._in_memory
+        if identity.owner is None or (is_new and len(self._in_memory) >= self._max_owners):
             raise PermissionDenied(
                 "No active project can be stored: the server cannot distinguish callers",
                 hint="Pass project_id with each call.",
@@ -58,12 +58,12 @@ class ActiveProjects:
         """Set the active project of a caller.
 
         Raises:
-            PermissionDenied: the server cannot distinguish this caller from others.
+            PermissionDenied: the server cannot distinguish callers.
         """
         self.require_owner(identity)
         assert identity.owner is not None
         if not identity.is_shared:
-            self._here[identity.owner] = Active(project_id)
+            self._in_memory[identity.owner] = Active(project_id)
             return
         async with self._database.catalogue() as tx:
             await tx.execute(_SQL["set_active"], owner=identity.owner, project_id=project_id)

@@ -1,6 +1,6 @@
-"""Which project does a directory belong to?
+"""The project of a directory.
 
-Its ``.mcp-context.toml`` names the project, or the nearest such file above it that names one::
+Its ``.mcp-context.toml`` names it, or the nearest such file above it that names a project::
 
     project = "my-app"
 
@@ -60,7 +60,7 @@ class ContextText:
 
 
 class ContextFiles:
-    """Finds and reads context files; one that has not changed is not read again."""
+    """Finds and reads context files; an unchanged file is not read again."""
 
     def __init__(self, now_ns: Callable[[], int] = time.time_ns) -> None:
         self._now_ns = now_ns
@@ -77,28 +77,29 @@ class ContextFiles:
             InvalidInput: the file is invalid. Ignoring it would silently use another project.
         """
         start = Path(os.path.realpath(directory))
-        for place in (start, *start.parents):
-            found = self._at(place / FILE_NAME)
-            if found is not None:
-                return found
+        for folder in (start, *start.parents):
+            context = self._at(folder / FILE_NAME)
+            if context is not None:
+                return context
         return None
 
     def _at(self, path: Path) -> ContextFile | None:
         """The file at this path, if it counts and names a project."""
-        found = _entry_at(path)
-        if found is None:
+        status = _entry_at(path)
+        if status is None:
             return None
-        entry, target = found
+        entry, target = status
         if not is_trusted_owner(entry.st_uid) or not is_trusted_owner(target.st_uid):
             if path not in self._foreign:
                 self._foreign.add(path)
                 _log.warning("%s is ignored, as it belongs to another user", path)
             return None
         state = (target.st_ino, target.st_size, target.st_mtime_ns, target.st_ctime_ns)
-        known = self._read.get(path)
-        looked_up("context_file", hit=known is not None and known[0] == state)
-        if known is not None and known[0] == state:
-            return known[1]
+        cached = self._read.get(path)
+        is_hit = cached is not None and cached[0] == state
+        looked_up("context_file", hit=is_hit)
+        if cached is not None and is_hit:
+            return cached[1]
         named = read_context_file(path)
         if max(target.st_mtime_ns, target.st_ctime_ns) <= self._now_ns() - RACY_NS:
             self._read[path] = (state, named)
@@ -116,18 +117,18 @@ def context_of(repository: Path) -> ContextText | None:
         InvalidInput: the file cannot be read.
     """
     start = Path(os.path.realpath(repository))
-    for place in (start, *start.parents):
-        path = place / FILE_NAME
-        found = _entry_at(path)
-        if found is None or (is_confined(place) and not are_allowed(path)):
+    for directory in (start, *start.parents):
+        path = directory / FILE_NAME
+        status = _entry_at(path)
+        if status is None or (is_confined(directory) and not are_allowed(path)):
             continue
-        if place == start or all(is_trusted_owner(status.st_uid) for status in found):
+        if directory == start or all(is_trusted_owner(part.st_uid) for part in status):
             return ContextText(path, _text_of(path))
     return None
 
 
 def is_trusted_owner(owner: int) -> bool:
-    """Whether files of this user are trusted: it is the current one, or root."""
+    """Whether files of this user are trusted: it is the current user, or root."""
     return owner in (os.geteuid(), 0)
 
 
@@ -150,12 +151,10 @@ def project_in(context: ContextText) -> ContextFile | None:
     given = _named_in(path, read_toml(context))
     if not given:
         return None
-    (key, value), *others = given.items()
-    for other, other_value in others:
-        if other_value != value:
-            raise _broken(
-                path, f"{key} and {other} name two projects", key=other, value=other_value
-            )
+    (key, value), *further = given.items()
+    for key_2, value_2 in further:
+        if value_2 != value:
+            raise _broken(path, f"{key} and {key_2} name two projects", key=key_2, value=value_2)
     try:
         project_id = validate_project_id(value)
     except InvalidInput as error:

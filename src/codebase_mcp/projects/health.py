@@ -1,4 +1,4 @@
-"""Does everything work that calls of this caller need?
+"""Checks whether everything works that a caller needs.
 
 The check also succeeds when nothing works.
 """
@@ -123,8 +123,8 @@ async def examine(
         secondary = await load_state(tx, models.embedder.name if models.has_secondary else None)
     problems += await _model_problems(repositories, models, version)
     problems += index_problems(repositories)
-    known, workers = await queue.jobs(project.schema_name), await queue.workers()
-    problems += job_problems(known, workers)
+    jobs, workers = await queue.jobs(project.schema_name), await queue.workers()
+    problems += job_problems(jobs, workers)
     return Health(
         "degraded" if problems else "healthy",
         server,
@@ -134,33 +134,33 @@ async def examine(
         model_notices(repositories, models),
         project.project_id,
         source,
-        jobs_of(known, workers),
+        jobs_of(jobs, workers),
         secondary,
     )
 
 
-def jobs_of(known: Sequence[IndexJob], workers: int) -> JobsHealth:
+def jobs_of(jobs: Sequence[IndexJob], workers: int) -> JobsHealth:
     """Count jobs; the newest come last."""
-    pending = Counter(job.status for job in known if job.is_pending)
-    failed = sum(job.status == "failed" for job in _newest(known))
+    pending = Counter(job.status for job in jobs if job.is_pending)
+    failed = sum(job.status == "failed" for job in _newest(jobs))
     return JobsHealth(workers, pending["waiting"], pending["running"], failed)
 
 
-def job_problems(known: Sequence[IndexJob], workers: int) -> list[str]:
+def job_problems(jobs: Sequence[IndexJob], workers: int) -> list[str]:
     """The problems of some jobs, as text."""
     problems = [
         f"The last index job of {job.root} failed: {(job.error or {}).get('message')}"
-        for job in _newest(known)
+        for job in _newest(jobs)
         if job.status == "failed"
     ]
-    if not workers and any(job.is_pending for job in known):
+    if not workers and any(job.is_pending for job in jobs):
         problems.append(NO_WORKER)
     return problems
 
 
-def _newest(known: Sequence[IndexJob]) -> Iterable[IndexJob]:
+def _newest(jobs: Sequence[IndexJob]) -> Iterable[IndexJob]:
     """The newest job of each repository."""
-    return {job.repository_id: job for job in known}.values()
+    return {job.repository_id: job for job in jobs}.values()
 
 
 def model_notices(repositories: Iterable[RepositoryFacts], models: Models) -> list[str]:
@@ -173,7 +173,7 @@ def model_notices(repositories: Iterable[RepositoryFacts], models: Models) -> li
 
 
 def _unmasked(profile: Profile) -> str:
-    """What is to be known of an index whose secrets were found by earlier rules."""
+    """A note on an index whose secrets were masked by earlier rules."""
     is_masked = profile.version.split(".")[-1:] == PROGRAM_VERSION.split(".")[-1:]
     return "" if is_masked else ". Until then it may show secrets that this version masks"
 

@@ -1,4 +1,4 @@
-"""The identity of a caller, and what it may do."""
+"""The identity of a caller, and its rights."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ Peer = Literal["socket", "loopback", "private", "public"]
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """What a caller may do; without keys, everything.
+    """The rights of a caller; without keys, all rights.
 
-    The scope ``admin`` includes the other scopes. ``projects`` are patterns of the ids of projects
-    that exist for the caller. ``reads_as_server`` means that the caller is the operating system's
-    user that runs the server, and may name every path that this user can read; others name paths
-    below the allowed roots, and of these only what is below ``roots``, if they have their own.
+    The scope ``admin`` includes all scopes. ``projects`` are patterns of the ids of projects that
+    exist for the caller. With ``reads_as_server`` the caller is the operating system's user that
+    runs the server, and may name every path that this user can read. Without it a caller may name
+    paths below the allowed roots, and below ``roots`` if that is set.
     """
 
     scopes: frozenset[Scope] = frozenset(SCOPES)
@@ -45,16 +45,16 @@ class Access:
         hidden project would show that it exists.
         """
         name = project_id.replace("-", "_")
-        return any(fnmatchcase(name, _with_underscores(one)) for one in self.projects)
+        return any(fnmatchcase(name, _with_underscores(pattern)) for pattern in self.projects)
 
     def reading(self) -> Access:
-        """The same without everything that changes something."""
+        """The same rights, reduced to reading."""
         return replace(self, scopes=self.scopes & {"read"})
 
 
 def _with_underscores(pattern: str) -> str:
     """A pattern with underscores for hyphens, except in ranges such as ``[a-z]``."""
-    return re.sub(r"\[[^]]*\]|-", lambda found: "_" if found[0] == "-" else found[0], pattern)
+    return re.sub(r"\[[^]]*\]|-", lambda match: "_" if match[0] == "-" else match[0], pattern)
 
 
 FULL_ACCESS = Access()
@@ -66,11 +66,10 @@ class Identity:
 
     ``owner`` is None if the server cannot distinguish callers. ``directory`` is the caller's
     working directory; None over HTTP, where callers must not use the server's files. ``roots`` are
-    the folders that its client has open, if it says so; the first one is the ``directory`` then.
-    ``is_shared``
-    means that other processes may serve the same owner, so its state is kept in the database.
-    ``key_id`` and ``peer``, the kind of its address, are for the audit log. ``shares_as`` is the
-    name under which its calls share the server with those of others; None: they need not.
+    the folders that its client has open, if it tells them; the first is the ``directory`` then.
+    ``is_shared`` means that several processes may serve the owner, so its state is kept in the
+    database. ``key_id`` and ``peer``, the kind of its address, are for the audit log. ``shares_as``
+    names the caller among those that share the server; None for a caller without such limits.
     """
 
     owner: str | None = None
@@ -84,7 +83,7 @@ class Identity:
 
     @property
     def directories(self) -> tuple[Path, ...]:
-        """Where the caller stands: the folders of its client, else its working directory."""
+        """The folders of its client, else its working directory."""
         if self.roots:
             return self.roots
         return () if self.directory is None else (self.directory,)
@@ -92,28 +91,28 @@ class Identity:
 
 ANONYMOUS = Identity()
 
-_meant: ContextVar[list[str] | None] = ContextVar("meant", default=None)
+_noted: ContextVar[list[str] | None] = ContextVar("noted_projects", default=None)
 
 
 @contextmanager
 def noting_projects(projects: list[str]) -> Iterator[None]:
-    """Add to the list which projects the calls in the block mean, whether they exist or not."""
-    token = _meant.set(projects)
+    """Collect the projects of the calls in the block, whether they exist or not."""
+    token = _noted.set(projects)
     try:
         yield
     finally:
-        _meant.reset(token)
+        _noted.reset(token)
 
 
 def note_project(project_id: str) -> None:
-    """A call means this project."""
-    projects = _meant.get()
+    """Note the project of a call."""
+    projects = _noted.get()
     if projects is not None:
         projects.append(project_id)
 
 
 def peer_of(host: str | None) -> Peer:
-    """The kind of a caller's address; one without an address came through a Unix socket."""
+    """The kind of a caller's address; a caller without an address came through a Unix socket."""
     if not host:
         return "socket"
     address = address_of(host)
@@ -125,10 +124,16 @@ def peer_of(host: str | None) -> Peer:
 def address_of(host: str) -> IPv4Address | IPv6Address | None:
     """The address of a caller, without its scope; None if it is not an IP address.
 
-    One of IPv4 that came through a socket of IPv6 (``::ffff:127.0.0.1``) is that of IPv4.
+    An IPv4 address from an IPv6 socket (``::ffff:127.0.0.1``) counts as IPv4.
     """
     try:
         address = ip_address(host.partition("%")[0])
     except ValueError:
         return None
     return getattr(address, "ipv4_mapped", None) or address
+
+
+def is_loopback(host: str) -> bool:
+    """Whether the address is only reachable from this machine."""
+    address = address_of(host.strip("[]"))
+    return host.lower() == "localhost" or (address is not None and address.is_loopback)

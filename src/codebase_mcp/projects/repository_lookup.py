@@ -1,4 +1,4 @@
-"""Which repository is meant by a directory, and which projects have indexed it?"""
+"""Finds the indexed repository of a directory."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ class IndexedIn:
 async def projects_at(database: Database, directory: Path) -> list[IndexedIn]:
     """The projects with the innermost repository around a directory, last indexed first."""
     directory = directory.resolve()
-    found = []
+    roots: list[IndexedIn] = []
     for project in await list_projects(database):
         with suppress(InternalError):  # dropped meanwhile
             async with database.transaction(project, readonly=True) as tx:
-                found += [IndexedIn(project, *row) for row in await load_roots(tx)]
-    around = [one for one in found if directory.is_relative_to(one.root)]
-    depth = max((len(one.root.parts) for one in around), default=0)
-    innermost = [one for one in around if len(one.root.parts) == depth]
-    return sorted(innermost, key=lambda one: one.indexed_at, reverse=True)
+                roots += [IndexedIn(project, *row) for row in await load_roots(tx)]
+    around = [entry for entry in roots if directory.is_relative_to(entry.root)]
+    depth = max((len(entry.root.parts) for entry in around), default=0)
+    innermost = [entry for entry in around if len(entry.root.parts) == depth]
+    return sorted(innermost, key=lambda entry: entry.indexed_at, reverse=True)
 
 
 async def find_repository(
@@ -45,18 +45,18 @@ async def find_repository(
     Raises:
         NotFound: the project has no such repository.
     """
-    wanted = {str(Path(repo_path).expanduser().absolute()), str(Path(repo_path).resolve())}
+    roots = {str(Path(repo_path).expanduser().absolute()), str(Path(repo_path).resolve())}
     async with database.transaction(project, readonly=True) as tx:
-        known = await load_inventory(tx)
-    match = next((r for r in known if r.root in wanted or str(r.id) == str(repo_path)), None)
+        indexed = await load_inventory(tx)
+    match = next((r for r in indexed if r.root in roots or str(r.id) == str(repo_path)), None)
     if match is None:
-        raise repository_not_found(repo_path, known)
+        raise repository_not_found(repo_path, indexed)
     return match
 
 
-def repository_not_found(repo_path: str | Path, known: Sequence[RepositoryFacts]) -> NotFound:
-    """The error that names the repositories that are there."""
+def repository_not_found(repo_path: str | Path, indexed: Sequence[RepositoryFacts]) -> NotFound:
+    """The error that names the indexed repositories."""
     return NotFound(
         f"Repository not found: {repo_path}",
-        hint="Indexed repositories: " + (", ".join(r.root for r in known) or "none"),
+        hint="Indexed repositories: " + (", ".join(r.root for r in indexed) or "none"),
     )

@@ -1,7 +1,7 @@
-"""Which project does a call use?
+"""Finds the project of a call.
 
-In this order: the project that the call names; the one that the program was started with; that of
-the nearest ``.mcp-context.toml`` upward from the repository; the caller's active project; that of
+In this order: the project that the call names; the project of the program's settings; that of the
+nearest ``.mcp-context.toml`` upward from the repository; the caller's active project; that of
 workflow-mcp; the default workspace.
 
 A project that the caller may not see answers as one that does not exist. Its id alone decides that,
@@ -94,7 +94,7 @@ class Resolver:
         self._files = ContextFiles()
         self._trust = Trust(database)
         self._active = ActiveProjects(database)
-        self._known: dict[str | None, Project] = {}
+        self._projects: dict[str | None, Project] = {}
 
     async def close(self) -> None:
         """Cancel running requests."""
@@ -134,7 +134,7 @@ class Resolver:
         return project, choice.source
 
     async def current(self, identity: Identity, project_id: str | None = None) -> Current:
-        """The project of calls with this id or without one, and its problem, if any.
+        """The project of calls with or without this id, and its problem, if any.
 
         Raises:
             DatabaseUnavailable: the database is unavailable.
@@ -167,14 +167,14 @@ class Resolver:
 
         Raises:
             ProjectNotFound: the caller sees no such project.
-            PermissionDenied: the server cannot distinguish this caller from others.
+            PermissionDenied: the server cannot distinguish callers.
         """
         note_project(project_id)
         self._active.require_owner(identity)
         require_seen(ProjectChoice(canonical(project_id), "explicit"), identity)
         project = await find_project(self._database, project_id)
         await self._active.switch(identity, project.project_id)
-        self._known[project.project_id] = project
+        self._projects[project.project_id] = project
         await self._confirm(project, identity)
         return project
 
@@ -238,7 +238,7 @@ class Resolver:
 
     def forget(self, project: Project) -> None:
         """Remove a project from the cache, as it was dropped."""
-        self._known.pop(project.project_id, None)
+        self._projects.pop(project.project_id, None)
         self._database.forget(project.schema_name)
 
     async def choose(
@@ -290,11 +290,11 @@ class Resolver:
         project_id = choice.project_id
         # An active project that was dropped is not created again: the caller gets an error.
         create = create and choice.source != "active"
-        known = None if create or recheck else self._known.get(project_id)
+        cached = None if create or recheck else self._projects.get(project_id)
         if not create and not recheck:
-            looked_up("project", hit=known is not None)
-        if known is not None:
-            project = known
+            looked_up("project", hit=cached is not None)
+        if cached is not None:
+            project = cached
         elif create or project_id is None:
             project = await ensure_project(
                 self._database, project_id, on_created=_trusting(choice.context)
@@ -303,9 +303,9 @@ class Resolver:
             try:
                 project = await find_project(self._database, project_id)
             except ProjectNotFound as error:
-                self._known.pop(project_id, None)
+                self._projects.pop(project_id, None)
                 raise _missing(choice, error) from None
-        self._known[project_id] = project
+        self._projects[project_id] = project
         context = choice.context
         if context is not None and not await self._trust.is_granted(context.directory, project):
             raise _not_trusted(context)
@@ -345,7 +345,7 @@ def _may_not_create(choice: ProjectChoice, access: Access) -> PermissionDenied:
 
 
 def in_words(error: CodebaseError) -> str:
-    """The message and the hint of an error, as one text."""
+    """The message and the hint of an error as text."""
     return f"{error.message}. {error.hint}" if error.hint else error.message
 
 
@@ -361,7 +361,7 @@ def _trusting(context: ContextFile | None) -> OnCreated | None:
 
 
 async def _repository_of(identity: Identity) -> Path | None:
-    """The repository that a caller stands in, as if nothing were indexed."""
+    """The repository around a caller's directory, as if nothing were indexed."""
     if identity.directory is None:
         return None
     return await asyncio.to_thread(repository_around, identity.directory, ())

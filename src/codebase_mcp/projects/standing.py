@@ -1,4 +1,4 @@
-"""In which repository does a caller stand, and may that be indexed without being told to?"""
+"""The repository around a directory, and whether it may be indexed without a request."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from pathlib import Path
 from codebase_mcp.projects.context_file import FILE_NAME
 from codebase_mcp.source.git_directory import git_repository_at, work_tree_of
 
-# A folder without git and without one of these files is indexed by itself only up to this size: it
-# may be a folder of downloads, or one above many projects.
+# A folder without git and without any of these files is indexed by itself only up to this size: it
+# may be a folder of downloads, or a folder above many projects.
 MOST_FILES = 5_000
 PROJECT_FILES = frozenset(
     {
@@ -49,7 +49,7 @@ def repository_around(directory: Path, indexed: Collection[Path]) -> Path:
     top = work_tree_of(directory)
     if top is not None and top in indexed:
         return top
-    above = next((one for one in (directory, *directory.parents) if one in indexed), None)
+    above = next((folder for folder in (directory, *directory.parents) if folder in indexed), None)
     if above is not None and (top is None or above.is_relative_to(top)):
         return above
     return top or directory
@@ -61,13 +61,13 @@ def reason_not_to_index(root: Path, allowed_roots: Iterable[Path]) -> str | None
     Without ``allowed_roots`` every place is allowed.
     """
     allowed = tuple(allowed_roots)
-    if allowed and not any(root.is_relative_to(one) for one in allowed):
+    if allowed and not any(root.is_relative_to(allowed_root) for allowed_root in allowed):
         return "it is outside of the allowed directories (--root)"
     if root == Path(root.anchor):
         return "it is the root of the file system"
     if root == Path.home().resolve():
         return "it is a home directory"
-    if git_repository_at(root) is not None or any((root / one).exists() for one in PROJECT_FILES):
+    if git_repository_at(root) is not None or any((root / name).exists() for name in PROJECT_FILES):
         return None
     if _has_more_files(root, MOST_FILES):
         return f"it has more than {MOST_FILES:,} files, and neither git nor a project file"

@@ -34,7 +34,7 @@ class IndexSums:
 
 @dataclass(frozen=True, slots=True)
 class RecordCounts:
-    """The number of records of a project; tasks and work items by status, others by type."""
+    """The number of records of a project, by status (tasks, work items) or by type."""
 
     tasks: dict[str, int]
     observations: dict[str, int]

@@ -1,7 +1,7 @@
 """May the context file of a directory refer to a project?
 
 Yes, if the project was created because of it, or if a user allowed it. Otherwise the author of a
-cloned repository could choose the project, and so give access to records of another one.
+cloned repository could choose the project, and so give access to records of any project.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _SQL = load_queries("codebase_mcp.projects", "projects.sql")
 
 
 class Trust:
-    """Stores what was allowed in the database, and caches it.
+    """Stores permissions in the database, and caches them.
 
     Permissions end when a project is dropped. A later project with the same name has another time
     of creation.
@@ -24,28 +24,28 @@ class Trust:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._known: set[tuple[str, str, datetime]] = set()
+        self._granted: set[tuple[str, str, datetime]] = set()
 
     async def is_granted(self, directory: str, project: Project) -> bool:
         """Whether the file of this directory may refer to the project."""
         key = (directory, project.schema_name, project.created_at)
-        if key not in self._known:
+        if key not in self._granted:
             async with self._database.catalogue(readonly=True) as tx:
                 row = await tx.fetch_one(
                     _SQL["find_trust"], directory=directory, schema_name=project.schema_name
                 )
             if row is None:
                 return False
-            self._known.add(key)
+            self._granted.add(key)
         return True
 
     async def grant(self, directory: str, project: Project) -> None:
         """Allow the file of this directory to refer to the project."""
         key = (directory, project.schema_name, project.created_at)
-        if key not in self._known:
+        if key not in self._granted:
             async with self._database.catalogue() as tx:
                 await enter_trust(tx, directory, project.schema_name)
-            self._known.add(key)
+            self._granted.add(key)
 
 
 async def enter_trust(tx: Transaction, directory: str, schema_name: str) -> None:

@@ -1,4 +1,4 @@
-"""Which project does workflow-mcp report as active?
+"""Asks workflow-mcp for the active project.
 
 ``GET {url}/api/v1/projects/active`` returns a JSON object whose ``project_id`` is a string, or null
 if none is active. It must not delay calls: a request takes a second at most, concurrent callers
@@ -56,14 +56,14 @@ class WorkflowClient:
         self._asking: asyncio.Task[ActiveProjectReply] | None = None
 
     async def active_project(self) -> ActiveProjectReply:
-        """The cached answer, or a new one if that has expired; never raises."""
+        """The answer, cached until it expires; never raises."""
         is_fresh = self._clock() < self._expires
         looked_up("workflow", hit=is_fresh)
         if is_fresh:
             return self._answer
         if self._asking is None or self._asking.done():
             self._asking = asyncio.create_task(self._ask())
-        # The first caller may be cancelled while others wait for the answer.
+        # The first caller may be cancelled while further callers wait for the answer.
         return await asyncio.shield(self._asking)
 
     async def close(self) -> None:
@@ -98,7 +98,7 @@ class WorkflowClient:
             httpx2.HTTPError, httpx2.InvalidURL, OSError: it cannot be reached.
         """
         # Proxies and passwords in the environment are not meant for this address. No compression,
-        # as a small compressed body could expand to a very large one.
+        # as a small compressed body could expand to a very large body.
         headers = {"Accept": "application/json", "Accept-Encoding": "identity"}
         async with (
             httpx2.AsyncClient(

@@ -1,4 +1,4 @@
-"""What did the user ask for?"""
+"""The settings that the user chose."""
 
 from codebase_mcp.settings.loading import Settings
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def database_target(settings: Settings) -> DatabaseTarget:
-    """The PostgreSQL of the configured URL, or the embedded one."""
+    """The PostgreSQL of the configured URL, or the embedded PostgreSQL."""
     has_roles = settings.project_roles == "auto"
     if settings.database_url is None:
         return Embedded(settings.data_dir, settings.idle_minutes, project_roles=has_roles)

@@ -1,7 +1,7 @@
-"""Which values do the settings have? Nothing else reads the environment.
+"""Loads the settings. Nothing else reads the environment.
 
-Loading is pure but for files that variables like ``DATABASE_URL_FILE`` name: it looks at names and
-values, never at services, and reports every wrong value at once with its source.
+Loading reads names, values and files such as ``DATABASE_URL_FILE`` names, and contacts no service.
+It reports every invalid value at once, with its source.
 """
 
 from __future__ import annotations
@@ -15,15 +15,14 @@ from typing import Any
 
 from codebase_mcp.embedding.providers import PROVIDERS, Provider
 from codebase_mcp.errors import InvalidInput
-from codebase_mcp.settings.rules import HTTP_URL
-from codebase_mcp.settings.setting import Setting
-from codebase_mcp.settings.table import SETTINGS
+from codebase_mcp.settings.rules import HTTP_URL, Setting
+from codebase_mcp.settings.table import SETTINGS, SettingValues
 from codebase_mcp.settings.toolsets import DEFAULT_TOOLSETS, PRESETS, TOOLSETS
 
 __all__ = ["DEFAULT_TOOLSETS", "PRESETS", "SETTINGS", "TOOLSETS", "Setting", "Settings"]
 
 Problem = dict[str, str]
-"""What is wrong with a value: its source, the value and the rule."""
+"""An invalid value: its source, the value and the rule."""
 
 DEFAULT = "default"
 HIDDEN = "…"
@@ -33,76 +32,13 @@ _MAX_VALUE_CHARS = 200
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Settings:
+class Settings(SettingValues):
     """Every setting with its value; see `SETTINGS` for names, defaults and help.
 
-    ``sources`` says where each was set: a flag, a variable, or ``default``. ``warnings`` are
-    about probable mistakes that stop nothing.
+    ``sources`` names the source of each value: a flag, a variable, or ``default``. ``warnings`` are
+    about probable mistakes.
     """
 
-    data_dir: Path
-    toolsets: tuple[str, ...]
-    replies: str
-    reply_chars: int
-    project_dir: Path | None
-    workflow_url: str | None
-    log_level: str
-    log_format: str
-    otlp_endpoint: str | None
-    database_url: str | None
-    direct_database_url: str | None
-    db_pool_size: int
-    db_max_overflow: int
-    project_roles: str
-    search_timeout_s: float
-    idle_minutes: float
-    embedding_provider: str | None
-    embedding_model: str | None
-    ollama_url: str | None
-    openai_url: str | None
-    openai_api_key: str | None
-    embedding_batch_size: int
-    embedding_timeout_s: float
-    embedding_query_prefix: str | None
-    embedding_passage_prefix: str | None
-    workers: int
-    jobs: int
-    auto_index: str
-    check_ms: int
-    search_memory_mb: int
-    watch: bool
-    include_secrets: tuple[str, ...]
-    transport: str
-    host: str
-    port: int
-    audit: bool
-    audit_days: int
-    sse: bool
-    allowed_hosts: tuple[str, ...]
-    allowed_origins: tuple[str, ...]
-    roots: tuple[str, ...]
-    http_workers: int
-    http_connections: int
-    http_timeout_s: float
-    no_auth: bool
-    require_keys: bool
-    read_only: bool
-    allow_ip: tuple[str, ...]
-    public_url: str | None
-    jwt_issuer: str | None
-    jwt_audience: str | None
-    jwt_jwks_url: str | None
-    jwt_algorithm: str
-    jwt_scope_prefix: str
-    jwt_projects_claim: str | None
-    requests_per_minute: int | None
-    calls: int
-    project: str | None
-    ignore_patterns: tuple[str, ...]
-    include_submodules: bool
-    max_file_bytes: int
-    git_depth: int
-    git_branches: tuple[str, ...]
     sources: Mapping[str, str] = field(default_factory=dict, compare=False)
     warnings: tuple[str, ...] = field(default=(), compare=False)
 
@@ -116,11 +52,11 @@ class Settings:
     ) -> Settings:
         """Settings from command-line flags, then the environment, then defaults.
 
-        ``flags`` are by the settings' names; an empty one means the default, whatever the
-        environment says. ``others`` are problems found elsewhere, to report all at once.
+        ``flags`` have the settings' names; an empty flag selects the default, whatever the
+        environment says. ``others`` are further problems, to report all at once.
 
         Raises:
-            InvalidInput: values that do not fit, all of them, each with where it came from.
+            InvalidInput: values are invalid; it lists all of them with their sources.
         """
         environment = os.environ if environment is None else environment
         values: dict[str, Any] = {}
@@ -151,7 +87,7 @@ class Settings:
         ]
 
     def chosen(self) -> dict[str, str]:
-        """The settings that are not defaults, with their values fit to be shown."""
+        """The settings that are not defaults, with their values without secrets."""
         return {
             setting.name: text_of(setting, getattr(self, setting.name))
             for setting in SETTINGS
@@ -180,7 +116,7 @@ class Settings:
         ]
 
     def __repr__(self) -> str:
-        """Only what may be shown."""
+        """The settings without secrets."""
         listed = (f"{s.name}={text_of(s, getattr(self, s.name))!r}" for s in SETTINGS)
         return f"Settings({', '.join(listed)})"
 
@@ -201,12 +137,12 @@ def text_of(setting: Setting, value: Any) -> str:
 
 
 def without_credentials(text: str) -> str:
-    """A text in which no address, also a malformed one, holds a user's name and password."""
+    """A text without user names and passwords in addresses, malformed addresses included."""
     return re.sub(r"(?<=//)\S*@|(?<!\S)(?!\S*//)\S*:\S*@", f"{HIDDEN}@", text)
 
 
 def invalid_settings(problems: list[Problem], then: str = "start again") -> InvalidInput:
-    """One error for all values that do not fit."""
+    """An error for all invalid values."""
     listed = "; ".join(f"{p['field']}={p['value']!r}: {p['constraint']}" for p in problems)
     return InvalidInput(
         f"Invalid settings: {listed}",
@@ -216,7 +152,7 @@ def invalid_settings(problems: list[Problem], then: str = "start again") -> Inva
 
 
 def problem(setting: Setting, source: str, value: object, constraint: str) -> Problem:
-    """What is wrong with a value, without showing a secret."""
+    """The problem of a value, without showing a secret."""
     text = HIDDEN if setting.is_secret else without_credentials(str(value))[:_MAX_VALUE_CHARS]
     return {"field": source, "value": text, "constraint": constraint}
 
@@ -225,7 +161,7 @@ def use_one_blas_thread() -> None:
     """Let this process and its children multiply matrices in one thread, unless configured.
 
     Call it before NumPy is imported. OpenBLAS threads wait in busy loops, for longer than our small
-    products take, and can deadlock when another thread forks. The work is divided by us.
+    products take, and can deadlock when a thread forks. We divide the work ourselves.
     """
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
@@ -253,7 +189,7 @@ def environment_for_child(settings: Settings | None = None) -> dict[str, str]:
 
 
 def _written(value: Any) -> str:
-    """A value as its variable says it; of a list one part a line, as parts may hold commas."""
+    """A value as text of its variable; a list has a line for each part, which may hold commas."""
     if isinstance(value, tuple):
         return "".join(f"{part}\n" for part in value)
     return str(value).lower() if isinstance(value, bool) else str(value) or "none"
@@ -315,8 +251,8 @@ def _secret_in(variable: str, path: str) -> str:
 
 
 def _contradictions(values: Mapping[str, Any], sources: Mapping[str, str]) -> list[Problem]:
-    """Values that fit by themselves and not together."""
-    found = []
+    """Values that contradict each other."""
+    problems: list[Problem] = []
     provider: Provider = values.get("embedding_provider") or "static"
     entry = PROVIDERS[provider]
     is_set = values.get(entry.key_setting) or values.get(entry.url_setting)
@@ -324,7 +260,7 @@ def _contradictions(values: Mapping[str, Any], sources: Mapping[str, str]) -> li
         variables = {setting.name: setting.variable for setting in SETTINGS}
         rule = f"needs {variables[entry.key_setting]}, or {variables[entry.url_setting]} of another"
         source = sources["embedding_provider"]
-        found.append({"field": source, "value": provider, "constraint": rule})
+        problems.append({"field": source, "value": provider, "constraint": rule})
     speaks_stdio = values.get("transport", "http") != "http"
     both_set = {"http_workers", "transport"} <= {n for n, s in sources.items() if s != DEFAULT}
     is_flag = sources.get("http_workers", "").startswith("--")
@@ -332,8 +268,8 @@ def _contradictions(values: Mapping[str, Any], sources: Mapping[str, str]) -> li
         # A variable alone may be meant for another command of the same container.
         rule = "must be 1 unless the transport is http: stdio belongs to one process"
         source, value = sources["http_workers"], str(values["http_workers"])
-        found.append({"field": source, "value": value, "constraint": rule})
-    return [*found, *_incomplete_jwt(values, sources)]
+        problems.append({"field": source, "value": value, "constraint": rule})
+    return [*problems, *_incomplete_jwt(values, sources)]
 
 
 def _incomplete_jwt(values: Mapping[str, Any], sources: Mapping[str, str]) -> Iterator[Problem]:
@@ -349,25 +285,24 @@ def _incomplete_jwt(values: Mapping[str, Any], sources: Mapping[str, str]) -> It
 
 def _without_effect(values: Mapping[str, Any], sources: Mapping[str, str]) -> list[str]:
     """Warnings about values that have no effect."""
-    found = []
     if values.get("direct_database_url") and not values.get("database_url"):
-        found.append(f"{sources['direct_database_url']} has no effect without DATABASE_URL")
-    return found
+        return [f"{sources['direct_database_url']} has no effect without DATABASE_URL"]
+    return []
 
 
 def _unknown_variables(environment: Mapping[str, str]) -> list[str]:
-    """Warnings about variables that look like ours and are not."""
-    known = {v for s in SETTINGS for v in (s.variable, s.also, s.file_variable) if v}
+    """Warnings about variables that look like ours."""
+    names = {v for s in SETTINGS for v in (s.variable, s.also, s.file_variable) if v}
     return [
-        f"{name} is not a setting" + nearest(name, known)
+        f"{name} is not a setting" + nearest(name, names)
         for name in sorted(environment)
-        if name.startswith("CODEBASE_MCP_") and name not in known
+        if name.startswith("CODEBASE_MCP_") and name not in names
     ]
 
 
-def nearest(name: str, known: set[str]) -> str:
-    """A question whether another name was meant, if one is near."""
+def nearest(name: str, names: set[str]) -> str:
+    """A question with the most similar name, if any is similar."""
     from difflib import get_close_matches  # noqa: PLC0415 - seldom needed
 
-    close = get_close_matches(name, sorted(known), n=1, cutoff=0.75)
+    close = get_close_matches(name, sorted(names), n=1, cutoff=0.75)
     return f"; did you mean {close[0]}?" if close else ""

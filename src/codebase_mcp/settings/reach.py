@@ -1,4 +1,4 @@
-"""Which directories may be read for whom, by the settings? See `source/reach.py`."""
+"""The directories that callers may read, by the settings. See `source/reach.py`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def resolve_for(identity: Identity, settings: Settings, repo_path: str | Path) -
 
 
 def reach_of(identity: Identity, settings: Settings) -> Reach:
-    """What may be read for a caller."""
+    """The directories that a caller may read."""
     if identity.access.reads_as_server:
         return full_reach(settings)
     roots = allowed_roots(settings)
@@ -34,12 +34,12 @@ def reach_of(identity: Identity, settings: Settings) -> Reach:
 
 
 def full_reach(settings: Settings) -> Reach:
-    """What may be read for the user that runs the server: also our clones."""
+    """The directories that the user of the server may read, our clones included."""
     return Reach(None, closed_folders(settings), clones_in(settings))
 
 
 def confine(settings: Settings) -> None:
-    """Keep git's records of what is below an allowed root below one, from now on."""
+    """From now on, accept git records only below an allowed root for trees below such a root."""
     confine_git(allowed_roots(settings))
 
 
@@ -49,7 +49,7 @@ def allowed_roots(settings: Settings) -> tuple[Path, ...]:
 
 
 def closed_folders(settings: Settings) -> tuple[Path, ...]:
-    """What is never read: the kernel's folders, and our own with the database's files."""
+    """Folders that nobody may read: the kernel's, and ours with the database's files."""
     return (*KERNEL_FOLDERS, Path(os.path.realpath(settings.data_dir)), SYSTEM_FOLDER)
 
 
@@ -62,8 +62,8 @@ def _real(roots: Iterable[str]) -> tuple[Path, ...]:
     return tuple(Path(os.path.realpath(root)) for root in roots)
 
 
-def _common(roots: tuple[Path, ...], others: tuple[Path, ...]) -> tuple[Path, ...]:
-    """The roots of what is below both: of each two, the inner."""
-    inner = [root for root in roots for other in others if root.is_relative_to(other)]
-    inner += [other for other in others for root in roots if other.is_relative_to(root)]
+def _common(roots: tuple[Path, ...], further: tuple[Path, ...]) -> tuple[Path, ...]:
+    """The roots of the directories below both; of two nested roots the inner."""
+    inner = [a for a in roots for b in further if a.is_relative_to(b)]
+    inner += [b for b in further for a in roots if b.is_relative_to(a)]
     return tuple(dict.fromkeys(inner))

@@ -1,7 +1,7 @@
-"""What does a repository's ``.mcp-context.toml`` say about itself, and what holds then?
+"""The settings of a repository, from ours and its ``.mcp-context.toml``.
 
-Such a file comes with a clone and is not trusted. It only says which files of the repository are
-read: no address, model, key or path elsewhere, and never more than the operator allows.
+Such a file comes with a clone and is not trusted. It only selects files of the repository: no
+address, model, key or path elsewhere, and never more than the operator allows.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ from codebase_mcp.settings.reach import full_reach
 from codebase_mcp.source.git_directory import GitRepository, is_bare_repository
 from codebase_mcp.source.selection import Patterns, Selection, joined_choice
 
-# Settings that a context file may hold. Which project it names is `projects/`'s to read.
+# Settings that a context file may hold. `projects/` reads the project.
 ROWS = tuple(s for s in SETTINGS if s.keys and s.name != "project")
 
 _MISSING = object()
-_KNOWN = {key for s in SETTINGS for key in s.keys} | {"project.name", "project.description"}
-_TABLES = {key.rpartition(".")[0] for key in _KNOWN}
+_KEYS = {key for s in SETTINGS for key in s.keys} | {"project.name", "project.description"}
+_TABLES = {key.rpartition(".")[0] for key in _KEYS}
 _ELSEWHERE = {
     word.replace("-", "_")
     for s in SETTINGS
@@ -51,10 +51,10 @@ _ELSEWHERE = {
 
 @dataclass(frozen=True, slots=True)
 class RepositorySettings:
-    """What holds for one repository.
+    """The effective settings of a repository.
 
-    ``selection`` is what of it is listed. ``sources`` says where each value was set;
-    ``context`` is the file of the repository, ``applied`` what that file decides.
+    ``selection`` selects its files. ``sources`` names the source of each value; ``context`` is its
+    context file, ``applied`` the values from that file.
     """
 
     ignore_patterns: tuple[str, ...]
@@ -70,11 +70,11 @@ class RepositorySettings:
 
     @property
     def history_depth(self) -> int | None:
-        """How many commits a run keeps by default; None where that is not set."""
+        """The commits that a run keeps by default; None if not set."""
         return self.git_depth or None
 
     def described(self) -> dict[str, Any]:
-        """What the context file decides, as a reply shows it; empty if it decides nothing."""
+        """The values from the context file, as a reply shows them; empty without values."""
         if not self.applied and not self.warnings:
             return {}
         applied = {n: list(v) if isinstance(v, tuple) else v for n, v in self.applied.items()}
@@ -84,7 +84,7 @@ class RepositorySettings:
 
 @dataclass(slots=True)
 class ContextValues:
-    """What a context file says, by the names of the settings, and what is wrong with it."""
+    """The values in a context file, by the names of the settings, and its problems."""
 
     file: str
     values: dict[str, tuple[str, Any]] = field(default_factory=dict)
@@ -107,9 +107,9 @@ def read_context(context: ContextText) -> ContextValues:
 
 
 def problems_in(directory: Path, *, names_project: bool = True) -> list[Problem]:
-    """What is wrong with the context file of a repository, if it has one.
+    """The problems of the context file of a repository, if it has such a file.
 
-    ``names_project`` says that the project which it names is wanted.
+    ``names_project`` includes problems of the project that it names.
 
     Raises:
         InvalidInput: the file cannot be read.
@@ -127,10 +127,10 @@ def problems_in(directory: Path, *, names_project: bool = True) -> list[Problem]
 
 
 def repository_at(settings: Settings, root: Path) -> RepositorySettings:
-    """What holds for the repository at ``root``.
+    """The effective settings of the repository at ``root``.
 
     Raises:
-        InvalidInput: its context file cannot be read, or holds values that do not fit.
+        InvalidInput: its context file cannot be read, or holds invalid values.
     """
     return settle(settings, root, _committed_context(root) or context_of(root))
 
@@ -149,10 +149,10 @@ def _committed_context(root: Path) -> ContextText | None:
 
 
 def settle(settings: Settings, root: Path, context: ContextText | None) -> RepositorySettings:
-    """What holds for the repository at ``root``: our settings and its file's together.
+    """The effective settings of the repository at ``root``, from ours and its file's.
 
     Raises:
-        InvalidInput: values in the file that do not fit, all of them.
+        InvalidInput: values in the file are invalid; it lists all of them.
     """
     reading = ContextValues("") if context is None else read_context(context)
     if reading.problems:
@@ -197,7 +197,7 @@ def settle(settings: Settings, root: Path, context: ContextText | None) -> Repos
 
 
 def choice_of(settings: Settings) -> str:
-    """Our settings for which files of a tree are listed, as text to compare."""
+    """Our settings that select files of a tree, as text to compare."""
     # Earlier versions left submodules out by default, and wrote down False: they are added to the
     # indexes that such a version made, which are followed as before.
     without = not settings.include_submodules
@@ -227,9 +227,9 @@ def _read_row(setting: Setting, content: Mapping[str, Any], reading: ContextValu
         except ValueError as error:
             reading.problems.append(problem(setting, source, value, str(error)))
             continue
-        other, known = reading.values.setdefault(setting.name, (key, parsed))
-        if known != parsed:
-            rule = f"must not differ from {other}"
+        first_key, value_there = reading.values.setdefault(setting.name, (key, parsed))
+        if value_there != parsed:
+            rule = f"must not differ from {first_key}"
             reading.problems.append(problem(setting, source, value, rule))
 
 
@@ -241,7 +241,7 @@ def _at(content: Mapping[str, Any], key: str) -> Any:
 
 
 def _misnamed(content: Mapping[str, Any], file: str) -> Iterator[str]:
-    """Warnings about keys that look like ours and have no effect. Other keys are ignored."""
+    """Warnings about keys that look like ours and have no effect. Foreign keys are ignored."""
     if "git" in content and not isinstance(content["git"], Mapping):
         yield f"{file}: git must be a table, [git]"
     for table in sorted(_TABLES):
@@ -249,9 +249,9 @@ def _misnamed(content: Mapping[str, Any], file: str) -> Iterator[str]:
         lead = f"{table}." if table else ""
         for name in inner if isinstance(inner, Mapping) else ():
             key = f"{lead}{name}"
-            if key in _KNOWN or key in _TABLES:
+            if key in _KEYS or key in _TABLES:
                 continue
             if name.lower().replace("-", "_") in _ELSEWHERE:
                 yield f"{file}: {key} has no effect: a repository cannot set it"
-            elif question := nearest(key, _KNOWN):
+            elif question := nearest(key, _KEYS):
                 yield f"{file}: {key} is not a setting{question}"

@@ -1,7 +1,4 @@
-"""What must the value of a setting be? Each rule in words, and as a reader of text.
-
-Where the text came from, and what the value is for, is `settings.py`'s.
-"""
+"""Settings, and the rules for their values: each in words, and as a parser of text."""
 
 from __future__ import annotations
 
@@ -22,7 +19,7 @@ _BRANCH = re.compile(r"(?!-)[^\s~^:?\[\\\x00-\x1f\x7f]{1,200}")
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """What a value must be: ``words`` follow "must be"; ``read`` refuses with a ValueError.
+    """A rule for a value: ``words`` follow "must be"; ``read`` raises ValueError.
 
     ``metavar`` stands for the value in the help. ``toml`` is the type of the value in a context
     file, whose values are typed: there the text "true" is not a boolean. Where a value is
@@ -58,7 +55,7 @@ class Rule:
         if isinstance(value, list):
             if any("\n" in part for part in value):
                 raise ValueError(f"must be {self._typed()}, without line breaks")
-            # One a line, so that a comma is a character like others.
+            # A line for each part, so that commas need no escape.
             return self.parse("".join(f"{part}\n" for part in value))
         return self.parse(str(value).lower() if self.toml is bool else str(value))
 
@@ -66,8 +63,44 @@ class Rule:
         return {list: "a list of strings", bool: "true or false"}.get(self.toml, self.words)
 
 
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """A row of the table."""
+
+    variable: str
+    default: Callable[[], Any]
+    rule: Rule
+    help: str
+    name: str = ""
+    also: str = ""
+    """Another program's variable with the same meaning, used where ours is not set."""
+    section: str = "Program"
+    is_secret: bool = False
+    """Never shown: it may hold a password or a key."""
+    has_flag: bool = True
+    keys: tuple[str, ...] = ()
+    """What a `.mcp-context.toml` calls it, if it concerns a repository; the first is preferred."""
+    joined: Callable[[Any, Any], Any] | None = None
+    """Combines our value and the file's; without it, the file counts where ours is the default."""
+    default_words: str = ""
+    """The default, where it depends on the machine."""
+    flag_name: str = ""
+    """The flag, where it is not the variable's name."""
+
+    @property
+    def flag(self) -> str:
+        """The flag, usually the variable's name."""
+        usual = "--" + self.variable.removeprefix("CODEBASE_MCP_").lower().replace("_", "-")
+        return self.flag_name or usual
+
+    @property
+    def file_variable(self) -> str:
+        """The variable that names a file with the value: how containers are given secrets."""
+        return f"{self.variable}_FILE" if self.is_secret else ""
+
+
 def whole_number(low: int, high: int) -> Rule:
-    """A whole number between two others."""
+    """A whole number in a range."""
 
     def read(text: str) -> int:
         if not re.fullmatch(r"-?[0-9]+", text) or not low <= int(text) <= high:
@@ -90,7 +123,7 @@ def above_zero(unit: str, high: int) -> Rule:
 
 
 def one_of(*choices: str) -> Rule:
-    """One of some words, whatever their case."""
+    """One of these words, in any case."""
     spellings = {choice.lower(): choice for choice in choices}
 
     def read(text: str) -> str:
@@ -102,11 +135,11 @@ def one_of(*choices: str) -> Rule:
 
 
 def some_of(names: Collection[str], presets: Mapping[str, tuple[str, ...]]) -> Rule:
-    """Some of these names; a preset stands for several of them, ``all`` for every one."""
+    """Some of these names; a preset stands for several names, ``all`` for all."""
     short = {"all": tuple(names), **presets}
 
     def read(text: str) -> tuple[str, ...]:
-        chosen = tuple(chain.from_iterable(short.get(one, (one,)) for one in listed(text)))
+        chosen = tuple(chain.from_iterable(short.get(name, (name,)) for name in listed(text)))
         if not chosen or not set(chosen) <= set(names):
             raise ValueError
         return tuple(dict.fromkeys(chosen))
@@ -116,7 +149,7 @@ def some_of(names: Collection[str], presets: Mapping[str, tuple[str, ...]]) -> R
 
 
 def listed(text: str) -> tuple[str, ...]:
-    """The parts of a list: one a line where there are lines, else separated by commas."""
+    """The parts of a list: separated by line breaks if there are any, else by commas."""
     parts = text.split("\n" if "\n" in text else ",")
     return tuple(dict.fromkeys(part.strip() for part in parts if part.strip()))
 
@@ -164,10 +197,10 @@ def _patterns(text: str) -> tuple[str, ...]:
 
 
 def _directories(text: str) -> tuple[str, ...]:
-    places = tuple(os.path.expanduser(part) for part in listed(text))  # noqa: PTH111 - stays text
-    if not all(place.startswith("/") and "\0" not in place for place in places):
+    paths = tuple(os.path.expanduser(part) for part in listed(text))  # noqa: PTH111 - stays text
+    if not all(path.startswith("/") and "\0" not in path for path in paths):
         raise ValueError
-    return places
+    return paths
 
 
 def _branches(text: str) -> tuple[str, ...]:

@@ -1,18 +1,18 @@
-"""Which settings are there? One table.
-
-Flags, help, checks and the reference are made from it.
-"""
+"""The table of all settings. Flags, help, checks and the reference are made from it."""
 
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass, field, fields, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
 
 from platformdirs import user_data_path
 
 from codebase_mcp.database.naming import validate_project_id
 from codebase_mcp.embedding.providers import PROVIDERS
 from codebase_mcp.errors import InvalidInput
-from codebase_mcp.settings.access import ACCESS
 from codebase_mcp.settings.rules import (
     BRANCHES,
     DATABASE_URL,
@@ -20,18 +20,19 @@ from codebase_mcp.settings.rules import (
     HOST,
     HTTP_URL,
     LIST,
+    NETWORKS,
     PATH,
     PATTERNS,
     PREFIX,
     TEXT,
     YES_OR_NO,
     Rule,
+    Setting,
     above_zero,
     one_of,
     some_of,
     whole_number,
 )
-from codebase_mcp.settings.setting import Setting
 from codebase_mcp.settings.toolsets import DEFAULT_TOOLSETS, PRESETS, TOOLSETS
 
 DEFAULT_REPLY_CHARS = 2_000
@@ -48,447 +49,421 @@ def _project_id(text: str) -> str:
 
 PROJECT = Rule("lower case letters and digits, joined by single - or _", _project_id, "PROJECT")
 
-SETTINGS = (
-    Setting(
-        "data_dir",
+
+def _row(section: str, variable: str, default: Any, rule: Rule, text: str, /, **facts: Any) -> Any:
+    make = default if callable(default) else lambda: default
+    setting = Setting(variable, make, rule, text, section=section, **facts)
+    return field(metadata={"setting": setting})
+
+
+_program = partial(_row, "Program")
+_database = partial(_row, "Database")
+_embedding = partial(_row, "Embedding")
+_indexing = partial(_row, "Indexing")
+_server = partial(_row, "Server")
+_access = partial(_row, "Access")
+_repository = partial(_row, "Repository")
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class SettingValues:
+    """A value for each setting: its variable, its default, its rule and its help."""
+
+    data_dir: Path = _program(
         "CODEBASE_MCP_DATA_DIR",
         lambda: user_data_path("codebase-mcp", appauthor=False),
         PATH,
         "Folder for all data, such as the embedded database and its log.",
         default_words="the user's data folder",
-    ),
-    Setting(
-        "toolsets",
+    )
+    toolsets: tuple[str, ...] = _program(
         "CODEBASE_MCP_TOOLSETS",
-        lambda: DEFAULT_TOOLSETS,
+        DEFAULT_TOOLSETS,
         some_of(TOOLSETS, PRESETS),
         "Toolsets to show, separated by commas; 'agent' is code,symbols, 'all' is every one.",
-    ),
-    Setting(
-        "replies",
+    )
+    replies: str = _program(
         "CODEBASE_MCP_REPLIES",
-        lambda: "auto",
+        "auto",
         one_of("json", "text", "auto"),
         "Form of replies over MCP: json, text to read, or auto: text for known coding agents.",
-    ),
-    Setting(
-        "reply_chars",
+    )
+    reply_chars: int = _program(
         "CODEBASE_MCP_REPLY_CHARS",
-        lambda: DEFAULT_REPLY_CHARS,
+        DEFAULT_REPLY_CHARS,
         whole_number(200, MAX_REPLY_CHARS),
         "Characters of a text reply of search_code, where the call names no max_chars.",
-    ),
-    Setting(
-        "project_dir",
+    )
+    project_dir: Path | None = _program(
         "CODEBASE_MCP_PROJECT_DIR",
-        lambda: None,
+        None,
         PATH,
         "Directory that the client works in, if the server was started in another.",
         also="CLAUDE_PROJECT_DIR",
         default_words="the working directory",
-    ),
-    Setting(
-        "workflow_url",
+    )
+    workflow_url: str | None = _program(
         "WORKFLOW_MCP_URL",
-        lambda: None,
+        None,
         HTTP_URL,
         "Address of a workflow-mcp that is asked for the active project.",
-    ),
-    Setting(
-        "log_level",
+    )
+    log_level: str = _program(
         "CODEBASE_MCP_LOG_LEVEL",
-        lambda: "WARNING",
+        "WARNING",
         one_of("DEBUG", "INFO", "WARNING", "ERROR"),
         "Lowest level that is logged to standard error.",
-    ),
-    Setting(
-        "log_format",
+    )
+    log_format: str = _program(
         "CODEBASE_MCP_LOG_FORMAT",
-        lambda: "text",
+        "text",
         one_of("text", "json"),
         "Format of the log: text for people, or json with one object per line.",
-    ),
-    Setting(
-        "otlp_endpoint",
+    )
+    otlp_endpoint: str | None = _program(
         "OTEL_EXPORTER_OTLP_ENDPOINT",
-        lambda: None,
+        None,
         HTTP_URL,
         "OpenTelemetry collector that traces are sent to (OTLP over HTTP).",
-    ),
-    Setting(
-        "database_url",
+    )
+    database_url: str | None = _database(
         "DATABASE_URL",
-        lambda: None,
+        None,
         DATABASE_URL,
         "A PostgreSQL (15 or newer, pgvector 0.8 or newer) to use instead of the embedded one.",
-        section="Database",
         is_secret=True,
         default_words="the embedded one",
-    ),
-    Setting(
-        "direct_database_url",
+    )
+    direct_database_url: str | None = _database(
         "DIRECT_DATABASE_URL",
-        lambda: None,
+        None,
         DATABASE_URL,
         "The same database without a pooler, for locks that need their own session.",
-        section="Database",
         is_secret=True,
-    ),
-    Setting(
-        "db_pool_size",
+    )
+    db_pool_size: int = _database(
         "DB_POOL_SIZE",
-        lambda: 20,
+        20,
         whole_number(1, 1000),
         "Connections kept to the PostgreSQL of DATABASE_URL.",
-        section="Database",
-    ),
-    Setting(
-        "db_max_overflow",
+    )
+    db_max_overflow: int = _database(
         "DB_MAX_OVERFLOW",
-        lambda: 10,
+        10,
         whole_number(0, 1000),
         "Further connections to it while all of those are in use.",
-        section="Database",
-    ),
-    Setting(
-        "project_roles",
+    )
+    project_roles: str = _database(
         "CODEBASE_MCP_PROJECT_ROLES",
-        lambda: "auto",
+        "auto",
         one_of("auto", "off"),
         "Give each project a database role of its own: auto (where it may be created) or off.",
-        section="Database",
-    ),
-    Setting(
-        "search_timeout_s",
+    )
+    search_timeout_s: float = _database(
         "CODEBASE_MCP_SEARCH_TIMEOUT",
-        lambda: 30.0,
+        30.0,
         above_zero("seconds", 3600),
         "Seconds that a statement of a search may take.",
-        section="Database",
-    ),
-    Setting(
-        "idle_minutes",
+    )
+    idle_minutes: float = _database(
         "CODEBASE_MCP_IDLE_MINUTES",
-        lambda: 5.0,
+        5.0,
         above_zero("minutes", 1440),
         "Minutes after its last use until the embedded database stops.",
-        section="Database",
-    ),
-    Setting(
-        "embedding_provider",
+    )
+    embedding_provider: str | None = _embedding(
         "CODEBASE_MCP_EMBEDDING_PROVIDER",
-        lambda: None,
+        None,
         one_of(*PROVIDERS),
         "Provider of embeddings: static alone, or another in addition to the built-in model.",
-        section="Embedding",
         default_words="ollama where OLLAMA_BASE_URL is set, onnx for a folder with a network,"
         " else static",
-    ),
-    Setting(
-        "embedding_model",
+    )
+    embedding_model: str | None = _embedding(
         "CODEBASE_MCP_EMBEDDING_MODEL",
-        lambda: None,
+        None,
         TEXT,
         "Folder of a Model2Vec or an ONNX model, or the provider's name of a model.",
         also="EMBEDDING_MODEL",
-        section="Embedding",
         default_words="built in, "
         + " or ".join(f"{e.default_model} ({n})" for n, e in PROVIDERS.items() if e.is_service),
-    ),
-    Setting(
-        "ollama_url",
+    )
+    ollama_url: str | None = _embedding(
         "OLLAMA_BASE_URL",
-        lambda: None,
+        None,
         HTTP_URL,
         "Address of an Ollama server.",
-        section="Embedding",
         default_words=PROVIDERS["ollama"].default_url,
-    ),
-    Setting(
-        "openai_url",
+    )
+    openai_url: str | None = _embedding(
         "CODEBASE_MCP_OPENAI_BASE_URL",
-        lambda: None,
+        None,
         HTTP_URL,
         "Address of an OpenAI-compatible endpoint, up to and including /v1.",
         also="OPENAI_BASE_URL",
-        section="Embedding",
         default_words=PROVIDERS["openai"].default_url,
-    ),
-    Setting(
-        "openai_api_key",
+    )
+    openai_api_key: str | None = _embedding(
         "CODEBASE_MCP_OPENAI_API_KEY",
-        lambda: None,
+        None,
         TEXT,
         "API key for it. It has no flag, because other users of the machine can see flags.",
         also="OPENAI_API_KEY",
-        section="Embedding",
         is_secret=True,
         has_flag=False,
-    ),
-    Setting(
-        "embedding_batch_size",
+    )
+    embedding_batch_size: int = _embedding(
         "EMBEDDING_BATCH_SIZE",
-        lambda: 50,
+        50,
         whole_number(1, 1000),
         "Texts in one request to Ollama or an OpenAI-compatible endpoint.",
-        section="Embedding",
-    ),
-    Setting(
-        "embedding_timeout_s",
+    )
+    embedding_timeout_s: float = _embedding(
         "CODEBASE_MCP_EMBEDDING_TIMEOUT",
-        lambda: 60.0,
+        60.0,
         above_zero("seconds", 3600),
         "Seconds that such a request may take.",
-        section="Embedding",
-    ),
-    Setting(
-        "embedding_query_prefix",
+    )
+    embedding_query_prefix: str | None = _embedding(
         "CODEBASE_MCP_EMBEDDING_QUERY_PREFIX",
-        lambda: None,
+        None,
         PREFIX,
         "Text before each question, for models that want one; 'none' for none.",
-        section="Embedding",
         default_words="what the model wants, if it is a common one",
-    ),
-    Setting(
-        "embedding_passage_prefix",
+    )
+    embedding_passage_prefix: str | None = _embedding(
         "CODEBASE_MCP_EMBEDDING_PASSAGE_PREFIX",
-        lambda: None,
+        None,
         PREFIX,
         "Text before each passage of code; 'none' for none.",
-        section="Embedding",
         default_words="what the model wants, if it is a common one",
-    ),
-    Setting(
-        "workers",
+    )
+    workers: int = _indexing(
         "CODEBASE_MCP_WORKERS",
         lambda: os.cpu_count() or 1,
         whole_number(1, 256),
         "Processes that read and embed while indexing.",
-        section="Indexing",
         default_words="number of processors",
-    ),
-    Setting(
-        "jobs",
+    )
+    jobs: int = _indexing(
         "CODEBASE_MCP_JOBS",
-        lambda: 1,
+        1,
         whole_number(0, 64),
         "Background jobs that a server runs at once; 0 leaves them to codebase-mcp worker.",
-        section="Indexing",
-    ),
-    Setting(
-        "auto_index",
+    )
+    auto_index: str = _indexing(
         "CODEBASE_MCP_AUTO_INDEX",
-        lambda: "always",
+        "always",
         one_of("always", "never"),
         "Whether the first question in a repository that is not indexed indexes it.",
-        section="Indexing",
-    ),
-    Setting(
-        "check_ms",
+    )
+    check_ms: int = _indexing(
         "CODEBASE_MCP_CHECK_MS",
-        lambda: 150,
+        150,
         whole_number(0, 60_000),
         "Milliseconds that a search may spend on updating the index first; 0 never checks.",
-        section="Indexing",
-    ),
-    Setting(
-        "search_memory_mb",
+    )
+    search_memory_mb: int = _indexing(
         "CODEBASE_MCP_SEARCH_MEMORY_MB",
-        lambda: 512,
+        512,
         whole_number(0, 1_048_576),
         "Megabytes of indexes that a server may keep in memory; 0 always asks the database.",
-        section="Indexing",
-    ),
-    Setting(
-        "watch",
+    )
+    watch: bool = _indexing(
         "CODEBASE_MCP_WATCH",
-        lambda: False,
+        False,
         YES_OR_NO,
         "Watch the files of all indexed repositories while the server runs.",
-        section="Indexing",
-    ),
-    Setting(
-        "include_secrets",
+    )
+    include_secrets: tuple[str, ...] = _indexing(
         "CODEBASE_MCP_INCLUDE_SECRETS",
-        lambda: (),
+        (),
         PATTERNS,
         "Files to index with the secrets in them; a repository cannot set it.",
-        section="Indexing",
-    ),
-    Setting(
-        "transport",
+    )
+    transport: str = _server(
         "CODEBASE_MCP_TRANSPORT",
-        lambda: "stdio",
+        "stdio",
         one_of("stdio", "http", "all"),
         "What is served: stdio, http, or all of them by one process.",
-        section="Server",
-    ),
-    Setting(
-        "host",
-        "CODEBASE_MCP_HOST",
-        lambda: "127.0.0.1",
-        HOST,
-        "Address to bind to.",
-        section="Server",
-    ),
-    Setting(
-        "port",
-        "CODEBASE_MCP_PORT",
-        lambda: 3000,
-        whole_number(0, 65535),
-        "Port to bind to; 0 takes any free one.",
-        section="Server",
-    ),
-    Setting(
-        "audit",
+    )
+    host: str = _server("CODEBASE_MCP_HOST", "127.0.0.1", HOST, "Address to bind to.")
+    port: int = _server(
+        "CODEBASE_MCP_PORT", 3000, whole_number(0, 65535), "Port to bind to; 0 takes any free one."
+    )
+    audit: bool = _server(
         "CODEBASE_MCP_AUDIT",
-        lambda: True,
+        True,
         YES_OR_NO,
         "Keep an audit log of calls over HTTP: who, tool, project, when, outcome.",
-        section="Server",
-    ),
-    Setting(
-        "audit_days",
-        "CODEBASE_MCP_AUDIT_DAYS",
-        lambda: 90,
-        whole_number(1, 3650),
-        "Days that its entries are kept.",
-        section="Server",
-    ),
-    Setting(
-        "sse",
-        "CODEBASE_MCP_SSE",
-        lambda: False,
-        YES_OR_NO,
-        "Serve the older SSE transport too, at /sse.",
-        section="Server",
-    ),
-    Setting(
-        "allowed_hosts",
+    )
+    audit_days: int = _server(
+        "CODEBASE_MCP_AUDIT_DAYS", 90, whole_number(1, 3650), "Days that its entries are kept."
+    )
+    sse: bool = _server(
+        "CODEBASE_MCP_SSE", False, YES_OR_NO, "Serve the older SSE transport too, at /sse."
+    )
+    allowed_hosts: tuple[str, ...] = _server(
         "CODEBASE_MCP_ALLOWED_HOSTS",
-        lambda: (),
+        (),
         LIST,
         "Further names that clients reach the server by (the Host header), separated by commas.",
-        section="Server",
-    ),
-    Setting(
-        "allowed_origins",
+    )
+    allowed_origins: tuple[str, ...] = _server(
         "CODEBASE_MCP_ALLOWED_ORIGINS",
-        lambda: (),
+        (),
         LIST,
         "Further origins whose pages may call it (the Origin header), separated by commas.",
-        section="Server",
-    ),
-    Setting(
-        "roots",
+    )
+    roots: tuple[str, ...] = _server(
         "CODEBASE_MCP_ROOTS",
-        lambda: (),
+        (),
         DIRECTORIES,
         "Directory below which callers other than the server's user may index; repeatable.",
-        section="Server",
         flag_name="--root",
-    ),
-    Setting(
-        "http_workers",
-        "CODEBASE_MCP_HTTP_WORKERS",
-        lambda: 1,
-        whole_number(1, 64),
-        "Processes that answer over HTTP.",
-        section="Server",
-    ),
-    Setting(
-        "http_connections",
+    )
+    http_workers: int = _server(
+        "CODEBASE_MCP_HTTP_WORKERS", 1, whole_number(1, 64), "Processes that answer over HTTP."
+    )
+    http_connections: int = _server(
         "CODEBASE_MCP_HTTP_CONNECTIONS",
-        lambda: 1000,
+        1000,
         whole_number(1, 100_000),
         "Connections that each of them keeps open; at most half of its file descriptors.",
-        section="Server",
-    ),
-    Setting(
-        "http_timeout_s",
+    )
+    http_timeout_s: float = _server(
         "CODEBASE_MCP_HTTP_TIMEOUT",
-        lambda: 30.0,
+        30.0,
         above_zero("seconds", 3600),
         "Seconds that a client may take to send a request's headers or body, or to read.",
-        section="Server",
-    ),
-    *ACCESS,
-    Setting(
-        "requests_per_minute",
+    )
+    no_auth: bool = _access(
+        "CODEBASE_MCP_NO_AUTH",
+        False,
+        YES_OR_NO,
+        "Ask for no key: everyone who reaches the port may read and change everything.",
+    )
+    require_keys: bool = _access(
+        "CODEBASE_MCP_REQUIRE_KEYS",
+        False,
+        YES_OR_NO,
+        "Ask the server's own user on this machine for a key too, as behind a proxy.",
+    )
+    read_only: bool = _access(
+        "CODEBASE_MCP_READ_ONLY",
+        False,
+        YES_OR_NO,
+        "Serve only what reads, to every caller and over stdio too.",
+    )
+    allow_ip: tuple[str, ...] = _access(
+        "CODEBASE_MCP_ALLOW_IP",
+        (),
+        NETWORKS,
+        "Networks that may call, such as 10.0.0.0/8; other addresses get 403. May be repeated.",
+        default_words="every address",
+    )
+    public_url: str | None = _access(
+        "CODEBASE_MCP_PUBLIC_URL",
+        None,
+        HTTP_URL,
+        "Address that clients reach the server by, for OAuth's metadata and cookies of pages.",
+        default_words="http:// with host and port",
+    )
+    jwt_issuer: str | None = _access(
+        "CODEBASE_MCP_JWT_ISSUER",
+        None,
+        HTTP_URL,
+        "Identity provider whose JWTs are accepted; the issuer that they name.",
+    )
+    jwt_audience: str | None = _access(
+        "CODEBASE_MCP_JWT_AUDIENCE", None, TEXT, "Audience that its JWTs must name."
+    )
+    jwt_jwks_url: str | None = _access(
+        "CODEBASE_MCP_JWT_JWKS_URL", None, HTTP_URL, "Address of its public keys (JWKS)."
+    )
+    jwt_algorithm: str = _access(
+        "CODEBASE_MCP_JWT_ALGORITHM",
+        "RS256",
+        one_of("RS256", "RS384", "RS512", "ES256", "ES384", "ES512", "PS256", "Ed25519"),
+        "Algorithm that its JWTs are signed with.",
+    )
+    jwt_scope_prefix: str = _access(
+        "CODEBASE_MCP_JWT_SCOPE_PREFIX",
+        "",
+        TEXT,
+        "What stands before read, write, index and admin in the scopes of its JWTs.",
+        default_words="nothing",
+    )
+    jwt_projects_claim: str | None = _access(
+        "CODEBASE_MCP_JWT_PROJECTS_CLAIM",
+        None,
+        TEXT,
+        "Claim with the patterns of the projects that exist for its bearer.",
+        default_words="none: all projects",
+    )
+    requests_per_minute: int | None = _server(
         "CODEBASE_MCP_REQUESTS_PER_MINUTE",
-        lambda: None,
+        None,
         whole_number(0, 1_000_000),
         "Requests over HTTP that a caller may make in a minute, if its key does not say it; 0 is"
         " any number.",
-        section="Server",
         default_words="600; any number for the user who runs the server",
-    ),
-    Setting(
-        "calls",
+    )
+    calls: int = _server(
         "CODEBASE_MCP_CALLS",
-        lambda: DEFAULT_CALLS,
+        DEFAULT_CALLS,
         whole_number(1, 1000),
         "Calls that run at once in a process; 16 times as many wait, further ones are refused.",
-        section="Server",
-    ),
-    Setting(
-        "project",
+    )
+    project: str | None = _repository(
         "CODEBASE_MCP_PROJECT",
-        lambda: None,
+        None,
         PROJECT,
         "Project of calls that name none; takes precedence over a .mcp-context.toml.",
-        section="Repository",
         keys=("project", "project_id", "collection", "project.id"),
         default_words="as docs/projects.md says",
-    ),
-    Setting(
-        "ignore_patterns",
+    )
+    ignore_patterns: tuple[str, ...] = _repository(
         "CODEBASE_MCP_IGNORE",
-        lambda: (),
+        (),
         PATTERNS,
         "Files and directories to exclude, in addition to ignore files and the other list.",
-        section="Repository",
         keys=("git.ignore_patterns", "ignore_patterns"),
         joined=lambda ours, theirs: (*theirs, *ours),
-    ),
-    Setting(
-        "include_submodules",
+    )
+    include_submodules: bool = _repository(
         "CODEBASE_MCP_INCLUDE_SUBMODULES",
-        lambda: True,
+        True,
         YES_OR_NO,
         "Index the files of checked-out submodules too; they are not part of branches and commits.",
-        section="Repository",
         keys=("git.include_submodules", "include_submodules"),
-    ),
-    Setting(
-        "max_file_bytes",
+    )
+    max_file_bytes: int = _repository(
         "CODEBASE_MCP_MAX_FILE_BYTES",
-        lambda: 1 << 20,
+        1 << 20,
         whole_number(1, 1 << 30),
         "Larger files are not indexed; a .mcp-context.toml can only lower it.",
-        section="Repository",
         keys=("max_file_bytes",),
         joined=min,
-    ),
-    Setting(
-        "git_depth",
+    )
+    git_depth: int = _repository(
         "CODEBASE_MCP_GIT_DEPTH",
-        lambda: 0,
+        0,
         whole_number(1, 10_000),
         "Commits of history to keep, unless index --history or index_codebase sets it.",
-        section="Repository",
         keys=("git.depth",),
         default_words="as many as the run before; the first keeps none",
-    ),
-    Setting(
-        "git_branches",
+    )
+    git_branches: tuple[str, ...] = _repository(
         "CODEBASE_MCP_GIT_BRANCHES",
-        lambda: (),
+        (),
         BRANCHES,
         "Branches that index runs keep searchable; others are indexed when a search asks.",
-        section="Repository",
         keys=("git.branches",),
         default_words="none",
-    ),
+    )
+
+
+SETTINGS: tuple[Setting, ...] = tuple(
+    replace(row.metadata["setting"], name=row.name) for row in fields(SettingValues)
 )

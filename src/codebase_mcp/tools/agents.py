@@ -1,4 +1,4 @@
-"""The toolset ``agents``: what other agents do."""
+"""The toolset ``agents``: the agents of a project and their work."""
 
 from __future__ import annotations
 
@@ -7,24 +7,27 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Literal
 from uuid import UUID
 
-from pydantic import BaseModel, Field
+from pydantic import Field
 
+from codebase_mcp.tools.arguments import Arguments
 from codebase_mcp.tools.fields import ProjectId, RecordReply
-from codebase_mcp.tools.operations import Operation, check_operation
+from codebase_mcp.tools.reply import ReplyPart
 from codebase_mcp.tools.rules import MAX_SESSION_ID_CHARS, text
 from codebase_mcp.tools.text import INDENT, joined, moment
-from codebase_mcp.tools.toolset import Arguments, Caller, Hints, Toolset, ToolSpec
+from codebase_mcp.tools.toolset import Caller, Operation, Toolset
 
 if TYPE_CHECKING:
     from codebase_mcp.app.app import InProject
     from codebase_mcp.records.agents import Agent as AgentRecord
+
+TOOLSET = Toolset("agents", "agent tells what other agents do, and them what you do.")
 
 OPERATIONS = {
     "create_session": Operation(("agent_name",), ("session_id",)),
     "track_execution": Operation(
         ("agent_name",), ("tool_name", "success", "duration_ms", "summary", "error")
     ),
-    "get_state": Operation(("agent_name",)),
+    "get_state": Operation(("agent_name",), scope="read"),
 }
 
 
@@ -33,11 +36,7 @@ class Agent(Arguments):
         Literal["create_session", "track_execution", "get_state"],
         Field(description="What to do; each parameter says for which."),
     ]
-    agent_name: Annotated[
-        str,
-        text(100),
-        Field(description="Unique in the project."),
-    ]
+    agent_name: Annotated[str, text(100), Field(description="Unique in the project.")]
     project_id: ProjectId = None
     session_id: Annotated[
         str | None,
@@ -45,28 +44,23 @@ class Agent(Arguments):
         Field(description="create_session: the open one unless given."),
     ] = None
     tool_name: Annotated[
-        str | None,
-        Field(max_length=200, description="track_execution: the tool used."),
+        str | None, Field(max_length=200, description="track_execution: the tool used.")
     ] = None
-    success: Annotated[
-        bool | None,
-        Field(description="track_execution: whether it went well."),
-    ] = None
-    duration_ms: Annotated[
-        float | None,
-        Field(ge=0, le=10**12, description="track_execution."),
-    ] = None
+    success: Annotated[bool | None, Field(description="track_execution: whether it went well.")] = (
+        None
+    )
+    duration_ms: Annotated[float | None, Field(ge=0, le=10**12, description="track_execution.")] = (
+        None
+    )
     summary: Annotated[
-        str | None,
-        Field(max_length=5_000, description="track_execution: what was done."),
+        str | None, Field(max_length=5_000, description="track_execution: what was done.")
     ] = None
     error: Annotated[
-        str | None,
-        Field(max_length=5_000, description="track_execution: what went wrong."),
+        str | None, Field(max_length=5_000, description="track_execution: what went wrong.")
     ] = None
 
 
-class ExecutionReply(BaseModel):
+class ExecutionReply(ReplyPart):
     """Something that an agent did."""
 
     id: UUID
@@ -79,7 +73,7 @@ class ExecutionReply(BaseModel):
     error: str | None
 
     def line(self) -> str:
-        """What was done, and how it went."""
+        """The execution in a line, with its outcome."""
         outcome = {True: "ok", False: "failed", None: None}[self.success]
         took = None if self.duration_ms is None else f"{self.duration_ms:g} ms"
         return joined(moment(self.at), self.tool_name, outcome, took, self.summary, self.error)
@@ -106,7 +100,7 @@ class AgentReply(RecordReply):
     recent: list[ExecutionReply] = Field(default=[], description="The newest 10, newest first.")
 
     def text_lines(self) -> Iterator[str]:
-        """The agent in a line; then how it went, and what it did last."""
+        """The agent in a line; then its success rate and its latest executions."""
         session = f"session {self.session_id}" if self.session_id else None
         yield joined(
             f"{self.agent_name}: {self.status}", session, f"agent_id {self.agent_id}", by=", "
@@ -119,6 +113,7 @@ class AgentReply(RecordReply):
         yield from (INDENT + execution.line() for execution in self.recent)
 
 
+@TOOLSET.tool("Keep track of agents", operations=OPERATIONS)
 async def agent(caller: Caller, arguments: Agent) -> AgentReply:
     """Keep track of the agents that work in this project.
 
@@ -127,7 +122,6 @@ async def agent(caller: Caller, arguments: Agent) -> AgentReply:
     - get_state: whether it is at work, its successes, failures and latest doings. Look before you
       start it again.
     """
-    check_operation(OPERATIONS, arguments.operation, arguments)
     match arguments.operation:
         case "create_session":
             return await _create_session(caller, arguments)
@@ -138,12 +132,14 @@ async def agent(caller: Caller, arguments: Agent) -> AgentReply:
 
 
 async def _create_session(caller: Caller, arguments: Agent) -> AgentReply:
-    # What is imported within functions here is not for the handshake.
+    # Imports within functions are not for the handshake.
     from codebase_mcp.records.agents import open_agent  # noqa: PLC0415
 
-    async with caller.enter(arguments.project_id) as here:
-        opened = await open_agent(here.tx, arguments.agent_name, arguments.session_id, here.owner)
-    return _reply(here, opened)
+    async with caller.enter(arguments.project_id) as project:
+        opened = await open_agent(
+            project.tx, arguments.agent_name, arguments.session_id, project.owner
+        )
+    return _reply(project, opened)
 
 
 async def _track_execution(caller: Caller, arguments: Agent) -> AgentReply:
@@ -155,11 +151,11 @@ async def _track_execution(caller: Caller, arguments: Agent) -> AgentReply:
     doing = Doing(
         arguments.tool_name, success, arguments.duration_ms, arguments.summary, arguments.error
     )
-    async with caller.enter(arguments.project_id) as here:
+    async with caller.enter(arguments.project_id) as project:
         tracked, execution_id = await track_execution(
-            here.tx, arguments.agent_name, doing, here.owner
+            project.tx, arguments.agent_name, doing, project.owner
         )
-    reply = _reply(here, tracked)
+    reply = _reply(project, tracked)
     reply.execution_id = execution_id
     return reply
 
@@ -167,41 +163,24 @@ async def _track_execution(caller: Caller, arguments: Agent) -> AgentReply:
 async def _get_state(caller: Caller, arguments: Agent) -> AgentReply:
     from codebase_mcp.records.agents import find_agent, recent_executions  # noqa: PLC0415
 
-    async with caller.enter(arguments.project_id, readonly=True) as here:
-        found = await find_agent(here.tx, arguments.agent_name)
-        recent = await recent_executions(here.tx, arguments.agent_name)
-    reply = _reply(here, found)
-    reply.executions = found.executions
-    reply.failures = found.failures
-    reply.success_rate = found.success_rate
-    reply.last_active_at = found.last_active_at
-    reply.recent = [ExecutionReply.model_validate(one, from_attributes=True) for one in recent]
+    async with caller.enter(arguments.project_id, readonly=True) as project:
+        record = await find_agent(project.tx, arguments.agent_name)
+        recent = await recent_executions(project.tx, arguments.agent_name)
+    reply = _reply(project, record)
+    reply.executions = record.executions
+    reply.failures = record.failures
+    reply.success_rate = record.success_rate
+    reply.last_active_at = record.last_active_at
+    reply.recent = [ExecutionReply.model_validate(execution) for execution in recent]
     return reply
 
 
-def _reply(here: InProject, found: AgentRecord) -> AgentReply:
-    return AgentReply(
-        agent_id=found.id,
-        agent_name=found.name,
-        status="idle" if found.is_idle else "active",
-        session_active=found.session_active,
-        session_id=found.session_id,
-        project_id=here.project.project_id,
-        project_source=here.source,
+def _reply(project: InProject, agent: AgentRecord) -> AgentReply:
+    return AgentReply.of(
+        project,
+        agent_id=agent.id,
+        agent_name=agent.name,
+        status="idle" if agent.is_idle else "active",
+        session_active=agent.session_active,
+        session_id=agent.session_id,
     )
-
-
-AGENTS = Toolset(
-    "agents",
-    (
-        ToolSpec(
-            name="agent",
-            title="Keep track of agents",
-            arguments=Agent,
-            run=agent,
-            reply=AgentReply,
-            annotations=Hints(),
-            operation_scopes={"get_state": "read"},
-        ),
-    ),
-)

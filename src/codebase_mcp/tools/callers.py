@@ -1,4 +1,4 @@
-"""Who sent this HTTP request?"""
+"""The identity of the sender of an HTTP request."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ _NOTHING = Identity(access=Access(frozenset(), (), reads_as_server=False))
 
 
 def identity_in(request: Any) -> Identity:
-    """The caller of an HTTP request, as the door has found out."""
+    """The caller of an HTTP request, as the door has stored it."""
     return identity_of(getattr(request, "scope", {}))
 
 
 def identity_of(scope: Mapping[str, Any]) -> Identity:
-    """The caller, by a request's scope; one that no door has let in may do nothing."""
+    """The caller in a request's scope; without it the request may do nothing."""
     identity: Identity = scope.get(_IDENTITY, _NOTHING)
     return identity
 
 
 def enter_identity(scope: MutableMapping[str, Any], identity: Identity) -> None:
-    """Say who the caller of a request is."""
+    """Store the caller of a request."""
     scope[_IDENTITY] = identity
 
 
 def owner_of(token: AccessToken) -> str:
-    """The name under which a key's owner is known: its client and, where it has them, its users."""
+    """The name of a key's owner: its client and, where it has users, the user."""
     client, issuer, subject = principal_components(token)
     user = f" {quote(subject or '')} {quote(issuer or '')}".rstrip()
     return f"key {quote(client)}{user}"

@@ -1,11 +1,14 @@
-"""How is a tool called? Its arguments checked, its reply handed on, for every caller alike."""
+"""Calls a tool: checks scopes and arguments, masks secrets, waits in a queue.
+
+Every caller passes here: MCP, ``POST /tools/…``, pages and commands.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from contextlib import nullcontext
 from copy import copy
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from codebase_mcp.background.audit import AuditedCall
 from codebase_mcp.errors import CodebaseError
@@ -13,12 +16,11 @@ from codebase_mcp.projects.identity import noting_projects
 from codebase_mcp.secrets.values import mask_values
 from codebase_mcp.settings.table import DEFAULT_REPLY_CHARS
 from codebase_mcp.telemetry.calls import tool_call
-from codebase_mcp.tools.arguments import aliases_in, check_arguments
+from codebase_mcp.tools.arguments import Arguments, aliases_in, check_operation
 from codebase_mcp.tools.clients import Replies
 from codebase_mcp.tools.fields import RecordReply
 from codebase_mcp.tools.reply import Reply, unexpected
 from codebase_mcp.tools.running import CallQueue
-from codebase_mcp.tools.scopes import require_scope
 from codebase_mcp.tools.toolset import Caller, ToolSpec
 
 if TYPE_CHECKING:
@@ -28,16 +30,6 @@ if TYPE_CHECKING:
 
 AppFactory = Callable[[], Awaitable["App"]]
 ReportProgress = Callable[[float, float, str], Awaitable[None]]
-
-
-class ReplyForm(NamedTuple):
-    """How a reply is wanted: see `Caller`."""
-
-    replies: Replies = "json"
-    reply_chars: int = DEFAULT_REPLY_CHARS
-
-
-JSON = ReplyForm()
 
 
 async def call_tool(
@@ -62,7 +54,8 @@ async def reply_of(
     identity: Identity,
     report_progress: ReportProgress,
     *,
-    form: ReplyForm = JSON,
+    replies: Replies = "json",
+    reply_chars: int = DEFAULT_REPLY_CHARS,
     audit: AuditLog | None = None,
     queue: CallQueue | None = None,
 ) -> Reply:
@@ -76,16 +69,17 @@ async def reply_of(
     call = AuditedCall(spec.name, identity, audit)
     with noting_projects(call.projects), tool_call(spec.name, call.end):
         try:
-            require_scope(spec, identity.access)
-            checked = check_arguments(spec.accepted_schema(arguments), arguments, spec.rules)
+            spec.require_scope(identity.access)
+            parsed = spec.arguments_for(arguments).checked(arguments)
+            call.operation = getattr(parsed, "operation", None)
+            spec.require_scope(identity.access, call.operation)
+            check_operation(spec.operations, parsed)
             kinds: tuple[str, ...] = ()
             if issubclass(spec.reply, RecordReply):
-                checked, kinds = mask_values(checked)
-            parsed = spec.arguments.model_validate(checked)
-            call.operation = getattr(parsed, "operation", None)
-            require_scope(spec, identity.access, call.operation)
+                parsed, kinds = _masked(parsed)
             given = frozenset(arguments)
-            caller = Caller(await open_app(), report_progress, given, identity, *form)
+            app = await open_app()
+            caller = Caller(app, report_progress, given, identity, replies, reply_chars)
             async with nullcontext() if queue is None else queue.place(identity.shares_as):
                 reply = await spec.run(caller, parsed)
             if kinds and isinstance(reply, RecordReply):
@@ -96,6 +90,13 @@ async def reply_of(
             raise _as_documented(spec, error) from error
         except Exception as error:  # logged here, where the log still knows the tool
             raise unexpected(error) from error
+
+
+def _masked(arguments: Arguments) -> tuple[Arguments, tuple[str, ...]]:
+    """The arguments with stars for secrets, and the kinds of those."""
+    values = arguments.model_dump(mode="json", by_alias=True, exclude_unset=True)
+    masked, kinds = mask_values(values)
+    return (arguments.checked(masked) if kinds else arguments), kinds
 
 
 def _use_own_name(spec: ToolSpec, error: CodebaseError) -> None:

@@ -1,65 +1,66 @@
-"""Which tools are there? The only list of toolsets."""
+"""Finds tools by name, and loads no more toolsets than are needed for that."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from difflib import get_close_matches
+from functools import cache
+from importlib import import_module
+from typing import TYPE_CHECKING
 
 from codebase_mcp.errors import UnknownTool
-from codebase_mcp.tools.agents import AGENTS
-from codebase_mcp.tools.code import CODE
-from codebase_mcp.tools.entities import ENTITIES
-from codebase_mcp.tools.indexing import INDEX
-from codebase_mcp.tools.memory import MEMORY
-from codebase_mcp.tools.problems import error_value
-from codebase_mcp.tools.projects import PROJECTS
-from codebase_mcp.tools.symbols import SYMBOLS
-from codebase_mcp.tools.tasks import TASKS
-from codebase_mcp.tools.toolset import Toolset, ToolSpec
-from codebase_mcp.tools.vcs import VCS
-from codebase_mcp.tools.work_items import WORK_ITEMS
+from codebase_mcp.settings.toolsets import TOOLSET_OF, TOOLSETS
 
-TOOLSETS: tuple[Toolset, ...] = (
-    CODE,
-    INDEX,
-    PROJECTS,
-    TASKS,
-    MEMORY,
-    VCS,
-    SYMBOLS,
-    AGENTS,
-    ENTITIES,
-    WORK_ITEMS,
-)
+if TYPE_CHECKING:
+    from codebase_mcp.tools.toolset import Toolset, ToolSpec
 
 
-def tools_of(names: Iterable[str]) -> tuple[ToolSpec, ...]:
-    """The tools of some toolsets, in the order of the catalogue."""
-    wanted = set(names)
-    return tuple(tool for toolset in TOOLSETS if toolset.name in wanted for tool in toolset.tools)
+@cache
+def toolset(name: str) -> Toolset:
+    """The toolset of this name."""
+    declared: Toolset = import_module(f"codebase_mcp.tools.{name}").TOOLSET
+    return declared
 
 
-def all_tools() -> tuple[ToolSpec, ...]:
+def toolsets(names: Iterable[str] = TOOLSETS) -> list[Toolset]:
+    """Some toolsets, in the order of the list of all."""
+    chosen = set(names)
+    return [toolset(name) for name in TOOLSETS if name in chosen]
+
+
+def tools_of(names: Iterable[str]) -> list[ToolSpec]:
+    """The tools of some toolsets."""
+    return [tool for chosen in toolsets(names) for tool in chosen.tools]
+
+
+def all_tools() -> list[ToolSpec]:
     """Every tool of every toolset."""
-    return tuple(tool for toolset in TOOLSETS for tool in toolset.tools)
+    return tools_of(TOOLSETS)
 
 
-def unknown_tool(name: str, here: Collection[str]) -> UnknownTool:
-    """Why a server that shows some tools has none of this name, and which one may be meant."""
-    toolset_of = {tool.name: toolset.name for toolset in TOOLSETS for tool in toolset.tools}
+def tool_named(name: str) -> ToolSpec:
+    """A tool that exists."""
+    return next(tool for tool in toolset(TOOLSET_OF[name]).tools if tool.name == name)
+
+
+def unknown_tool(name: str, shown: Collection[str]) -> UnknownTool:
+    """Why a server that shows some tools has none of this name, and which tool may be meant."""
+    from difflib import get_close_matches  # noqa: PLC0415 - for errors alone
+
+    from codebase_mcp.tools.arguments import error_value  # noqa: PLC0415
+
     message, details = f"Unknown tool: {error_value(name)}", {"tool": error_value(name)}
-    near = [name] if name in toolset_of else get_close_matches(name[:100], toolset_of, n=1)
+    near = [name] if name in TOOLSET_OF else get_close_matches(name[:100], TOOLSET_OF, n=1)
     if not near:
-        hint = f"Tools here: {', '.join(here)}. --toolsets all shows all there are."
+        hint = f"Tools here: {', '.join(shown)}. --toolsets all shows all there are."
         return UnknownTool(message, hint=hint, details=details)
     [nearest] = near
-    toolset = toolset_of[nearest]
+    owner = TOOLSET_OF[nearest]
     hint = "" if nearest == name else f"Did you mean {nearest}? "
-    if nearest not in here:
-        toolsets = dict.fromkeys([*(toolset_of[tool] for tool in here), toolset])
+    if nearest not in shown:
+        names = dict.fromkeys([*(TOOLSET_OF[tool] for tool in shown), owner])
         hint += (
-            f"{nearest} is in the toolset {toolset}, which this server does not show: start it "
-            f"with --toolsets {','.join(toolsets)}."
+            f"{nearest} is in the toolset {owner}, which this server does not show: start it "
+            f"with --toolsets {','.join(names)}."
         )
-    details |= {"nearest": nearest, "toolset": toolset}
+    details |= {"nearest": nearest, "toolset": owner}
     return UnknownTool(message, hint=hint.strip(), details=details)

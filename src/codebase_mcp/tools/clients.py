@@ -1,7 +1,7 @@
-"""Which clients are coding agents, whose models read the replies? Known by the names they give.
+"""The names of coding agents, whose models read the replies as text.
 
 Names were looked up in July to November 2026. The list of mcp-client-capabilities is keyed by the
-literal ``clientInfo.name`` of each client; the others stand in the client's own source.
+literal ``clientInfo.name`` of each client; further names stand in the client's own source.
 """
 
 from __future__ import annotations

@@ -8,9 +8,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 from uuid import UUID
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from codebase_mcp.guidance import ABSENT, ASK, GREP, INDEXED, STOP
+from codebase_mcp.tools.arguments import ArgumentPart, Arguments
 from codebase_mcp.tools.fields import (
     Names,
     ProjectId,
@@ -19,43 +20,33 @@ from codebase_mcp.tools.fields import (
     ShownName,
     named_repository,
 )
-from codebase_mcp.tools.limits import Limits
 from codebase_mcp.tools.reply import Reply
-from codebase_mcp.tools.rules import (
-    DIRECTORY,
-    FILE_TYPE,
-    NAME,
-    QUERY,
-    REF,
-    REPO_PATH,
-)
+from codebase_mcp.tools.rules import DIRECTORY, FILE_TYPE, NAME, QUERY, REF, REPO_PATH
 from codebase_mcp.tools.search_reply import SearchReply, brief_reply, fit, full_reply
 from codebase_mcp.tools.text import INDENT, lines_of
-from codebase_mcp.tools.toolset import Arguments, Caller, Hints, Toolset, ToolSpec
+from codebase_mcp.tools.toolset import READS, REPEATS, Caller, Toolset
 
 if TYPE_CHECKING:
     from codebase_mcp.app.reports import IndexReport
+
+INSTRUCTIONS = f"""\
+Search over code, by meaning and by words.
+
+1. search_code before grep and before reading files. {ASK}
+2. {STOP} {ABSENT} No results: reword it or drop filters.
+3. {INDEXED} index.state says how far. {GREP}
+"""
+TOOLSET = Toolset("code", INSTRUCTIONS)
 
 # The interval of progress notifications: clients show them, and some drop silent calls.
 PROGRESS_INTERVAL_S = 0.5
 
 
 class IndexRepository(Arguments):
-    repo_path: Annotated[
-        str,
-        REPO_PATH,
-        Field(description="Absolute path."),
-    ]
+    repo_path: Annotated[str, REPO_PATH, Field(description="Absolute path.")]
     project_id: ProjectId = None
-    force_reindex: Annotated[
-        bool,
-        Field(description="Rebuild all of it; rarely needed."),
-    ] = False
-    name: Annotated[
-        str | None,
-        NAME,
-        Field(description="Display name."),
-    ] = None
+    force_reindex: Annotated[bool, Field(description="Rebuild all of it; rarely needed.")] = False
+    name: Annotated[str | None, NAME, Field(description="Display name.")] = None
 
 
 class RepositorySettingsReply(BaseModel):
@@ -132,6 +123,16 @@ async def index_with_progress(
     return task.result()
 
 
+@TOOLSET.tool(
+    "Index a repository",
+    REPEATS,
+    scope="index",
+    is_index_run=True,
+    failures={
+        "DATABASE_ERROR": "Failed to index repository: Database connection failed",
+        "EMBEDDING_ERROR": "Failed to index repository: Embedding generation failed",
+    },
+)
 async def index_repository(caller: Caller, arguments: IndexRepository) -> IndexReply:
     """Index a repository. Seldom needed: the first search_code in one indexes it, and changes are
     followed.
@@ -155,7 +156,7 @@ async def index_repository(caller: Caller, arguments: IndexRepository) -> IndexR
 
 
 def index_reply(report: IndexReport) -> IndexReply:
-    """What an index run did."""
+    """The reply for an index run."""
     run = report.run
     reply = IndexReply(
         repository_id=run.repository_id,
@@ -182,10 +183,8 @@ def index_reply(report: IndexReport) -> IndexReply:
     return reply
 
 
-class CodeFilter(BaseModel):
+class CodeFilter(ArgumentPart):
     """Which files to search."""
-
-    model_config = ConfigDict(extra="forbid")
 
     languages: Names | None = Field(default=None, description="Language names, such as python.")
     file_extensions: Names | None = Field(
@@ -195,43 +194,34 @@ class CodeFilter(BaseModel):
 
 class SearchCode(Arguments):
     query: Annotated[
-        str,
-        QUERY,
-        Field(description="A sentence as the code would say it, and names you expect."),
+        str, QUERY, Field(description="A sentence as the code would say it, and names you expect.")
     ]
     project_id: ProjectId = None
     repository_id: RepositoryChoice = None
-    file_type: Annotated[
-        str | None,
-        FILE_TYPE,
-        Field(description="Only this extension: py."),
-    ] = None
+    file_type: Annotated[str | None, FILE_TYPE, Field(description="Only this extension: py.")] = (
+        None
+    )
     directory: Annotated[
         str | None,
         DIRECTORY,
         Field(description="Only below this, relative to the root: src/auth, packages/*/lib."),
     ] = None
-    limit: Annotated[
-        int,
-        Limits(minimum=1, maximum=50),
-        Field(description="Results at most."),
-    ] = 10
+    limit: Annotated[int, Field(ge=1, le=50, description="Results at most.")] = 10
     filter: Annotated[CodeFilter | None, Field(description="Names of languages, extensions.")] = (
         None
     )
     ref: Annotated[
-        str | None,
-        REF,
-        Field(description="A branch, tag or commit instead of the files on disk."),
+        str | None, REF, Field(description="A branch, tag or commit instead of the files on disk.")
     ] = None
     max_chars: ReplyBudget = None
     context_lines: Annotated[int, Field(ge=0, le=50, description="Lines around each result.")] = 10
     explain: Annotated[bool, Field(description="Say what made the rank.")] = False
-    with_notes: Annotated[
-        bool,
-        Field(description="Add what records say about each place."),
-    ] = False
+    with_notes: Annotated[bool, Field(description="Add what records say about each place.")] = False
     with_history: Annotated[bool, Field(description="Add its last commit.")] = False
+
+
+class SearchCollection(SearchCode):
+    limit: Annotated[int, Field(ge=1, le=100, description="Results at most.")] = 10
 
 
 _SEARCH_CODE = f"""\
@@ -241,6 +231,13 @@ Search code by meaning and by words, before grep and before reading files. {ASK}
 may be missing. {GREP}"""
 
 
+@TOOLSET.tool(
+    "Search code",
+    READS,
+    text=_SEARCH_CODE,
+    collection_arguments=SearchCollection,
+    failures={"EMBEDDING_ERROR": "Cannot generate query embedding for semantic search"},
+)
 async def search_code(caller: Caller, arguments: SearchCode) -> SearchReply:
     """Search code by meaning and by words; the reply has the form that the caller gets."""
     from codebase_mcp.tools import answers  # noqa: PLC0415 - not for the handshake
@@ -278,35 +275,3 @@ async def search_code(caller: Caller, arguments: SearchCode) -> SearchReply:
     if arguments.max_chars is not None:
         reply = fit(reply, arguments.max_chars)
     return reply.keeping(report)
-
-
-CODE = Toolset(
-    "code",
-    (
-        ToolSpec(
-            name="index_repository",
-            title="Index a repository",
-            arguments=IndexRepository,
-            run=index_repository,
-            reply=IndexReply,
-            annotations=Hints(repeats=True),
-            scope="index",
-            is_index_run=True,
-            failures={
-                "DATABASE_ERROR": "Failed to index repository: Database connection failed",
-                "EMBEDDING_ERROR": "Failed to index repository: Embedding generation failed",
-            },
-        ),
-        ToolSpec(
-            name="search_code",
-            title="Search code",
-            text=_SEARCH_CODE,
-            arguments=SearchCode,
-            run=search_code,
-            reply=SearchReply,
-            annotations=Hints(reads=True, repeats=True),
-            collection_maxima={"limit": 100},
-            failures={"EMBEDDING_ERROR": "Cannot generate query embedding for semantic search"},
-        ),
-    ),
-)

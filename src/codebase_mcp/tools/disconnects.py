@@ -1,4 +1,4 @@
-"""Is the client still there? What it asked for is cancelled when it is not."""
+"""Cancels a call when its client disconnects."""
 
 from __future__ import annotations
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import datetime
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 from uuid import UUID
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import ConfigDict, Field
 
+from codebase_mcp.tools.arguments import Arguments
 from codebase_mcp.tools.fields import (
     AnchorReply,
     Anchors,
@@ -19,31 +20,26 @@ from codebase_mcp.tools.fields import (
     RecordReply,
     Tags,
     anchor_lines,
-    anchor_replies,
     places_of,
     publish_no_defaults,
 )
+from codebase_mcp.tools.reply import ReplyPart
 from codebase_mcp.tools.rules import record_id, text
 from codebase_mcp.tools.text import compact, joined, moment, page
-from codebase_mcp.tools.toolset import Arguments, Caller, Hints, Toolset, ToolSpec
+from codebase_mcp.tools.toolset import READS, Caller, Hints, Toolset
 
-if TYPE_CHECKING:
-    from codebase_mcp.app.app import InProject
-    from codebase_mcp.records.entities import Entity
+TOOLSET = Toolset(
+    "entities", "Records with a schema of the user's own: query_entities before create_entity."
+)
 
 MAX_TYPE_NAME_CHARS = 100
 MAX_NAME_CHARS = 200
 
 TypeName = Annotated[
-    str,
-    text(MAX_TYPE_NAME_CHARS),
-    Field(description="Name of the type, in any case."),
+    str, text(MAX_TYPE_NAME_CHARS), Field(description="Name of the type, in any case.")
 ]
 EntityId = Annotated[UUID, record_id("Entity"), Field(description="Id of the entity (UUID).")]
-Data = Annotated[
-    dict[str, Any],
-    Field(description="An object that fits the type's schema."),
-]
+Data = Annotated[dict[str, Any], Field(description="An object that fits the type's schema.")]
 
 
 class RegisterEntityType(Arguments):
@@ -57,11 +53,7 @@ class RegisterEntityType(Arguments):
         ),
     ]
     description: Annotated[
-        str | None,
-        Field(
-            max_length=2_000,
-            description="What such entities are.",
-        ),
+        str | None, Field(max_length=2_000, description="What such entities are.")
     ] = None
     project_id: ProjectId = None
 
@@ -81,7 +73,7 @@ class QueryEntities(Arguments):
         dict[str, Any] | None,
         Field(
             description='Only data that contains this: {"config": {"port": 80}}. At most 16 KiB '
-            "and 100 list items.",
+            "and 100 list items."
         ),
     ] = None
     tags: Annotated[Tags, Field(description="Only with all of these.")] = None
@@ -113,13 +105,9 @@ class UpdateEntityTypeSchema(Arguments):
     type_name: TypeName
     new_schema: Annotated[dict[str, Any], Field(description="The new JSON Schema, whole.")]
     validate_existing: Annotated[
-        bool,
-        Field(description="Refuse it if any entity does not fit."),
+        bool, Field(description="Refuse it if any entity does not fit.")
     ] = False
-    allow_breaking: Annotated[
-        bool,
-        Field(description="Let it break what others rely on."),
-    ] = False
+    allow_breaking: Annotated[bool, Field(description="Let it break what others rely on.")] = False
     project_id: ProjectId = None
 
 
@@ -138,7 +126,7 @@ class EntityTypeReply(RecordReply):
         yield f"registered: {self.type_name}, schema version {self.schema_version}"
 
 
-class EntityItem(BaseModel):
+class EntityItem(ReplyPart):
     """An entity. ``schema_version`` is what its data was last held against."""
 
     id: UUID
@@ -191,11 +179,11 @@ class DeletionReply(ProjectReply):
     deleted_at: datetime
 
     def text_lines(self) -> Iterator[str]:
-        """What was deleted."""
+        """The id of the entity."""
         yield f"deleted: {self.entity_id}"
 
 
-class ChangeReply(BaseModel):
+class ChangeReply(ReplyPart):
     path: str = Field(description="JSON pointer into the schema.")
     change: str
     breaking: bool
@@ -221,6 +209,7 @@ class SchemaReply(ProjectReply):
             yield f"{self.entities_checked} entities checked, all fit"
 
 
+@TOOLSET.tool("Make a type of entities")
 async def register_entity_type(caller: Caller, arguments: RegisterEntityType) -> EntityTypeReply:
     """Make a type of records of your own, for things to look up by their fields: services, vendors,
     API contracts.
@@ -229,43 +218,41 @@ async def register_entity_type(caller: Caller, arguments: RegisterEntityType) ->
     """
     from codebase_mcp.records.entity_types import register_entity_type as register  # noqa: PLC0415
 
-    async with caller.enter(arguments.project_id) as here:
+    async with caller.enter(arguments.project_id) as project:
         kind = await register(
-            here.tx, arguments.type_name, arguments.schema_, arguments.description
+            project.tx, arguments.type_name, arguments.schema_, arguments.description
         )
-    return EntityTypeReply.model_validate(
-        {
-            "type_id": kind.id,
-            "type_name": kind.name,
-            "schema": kind.document,
-            "schema_version": kind.version,
-            "description": kind.description,
-            "created_at": kind.created_at,
-            "project_id": here.project.project_id,
-            "project_source": here.source,
-        }
+    return EntityTypeReply.of(
+        project,
+        type_id=kind.id,
+        type_name=kind.name,
+        schema=kind.document,
+        schema_version=kind.version,
+        description=kind.description,
+        created_at=kind.created_at,
     )
 
 
+@TOOLSET.tool("Create an entity")
 async def create_entity(caller: Caller, arguments: CreateEntity) -> EntityReply:
     """Store a record of a registered type. CONFLICT: the name is taken within its type; see
     query_entities.
     """
     from codebase_mcp.records.entities import create_entity as create  # noqa: PLC0415
 
-    places = places_of(arguments.anchors)
-    async with caller.enter(arguments.project_id) as here:
+    async with caller.enter(arguments.project_id) as project:
         entity = await create(
-            here.tx,
+            project.tx,
             arguments.entity_type,
             arguments.name,
             arguments.data,
             tags=arguments.tags or (),
-            anchors=places,
+            anchors=places_of(arguments.anchors),
         )
-    return _reply(entity, here)
+    return EntityReply.of(project, entity)
 
 
+@TOOLSET.tool("Find entities", READS)
 async def query_entities(caller: Caller, arguments: QueryEntities) -> EntitiesReply:
     """Find records of a type by their data and tags, newest change first. Use it before
     create_entity, and to read the version for update_entity.
@@ -274,24 +261,21 @@ async def query_entities(caller: Caller, arguments: QueryEntities) -> EntitiesRe
     from codebase_mcp.records.page import Paging  # noqa: PLC0415
 
     paging = Paging.asked(arguments.limit, arguments.offset, arguments.cursor)
-    async with caller.enter(arguments.project_id, readonly=True) as here:
+    async with caller.enter(arguments.project_id, readonly=True) as project:
         page = await query(
-            here.tx,
+            project.tx,
             arguments.entity_type,
             paging,
             filter=arguments.filter,
             tags=arguments.tags,
             include_deleted=arguments.include_deleted,
         )
-    return EntitiesReply(
-        entities=[EntityItem(**_fields(entity)) for entity in page.items],
-        total=page.total,
-        next_cursor=page.next_cursor,
-        project_id=here.project.project_id,
-        project_source=here.source,
+    return EntitiesReply.of(
+        project, entities=page.items, total=page.total, next_cursor=page.next_cursor
     )
 
 
+@TOOLSET.tool("Change an entity", Hints(destroys=True))
 async def update_entity(caller: Caller, arguments: UpdateEntity) -> EntityReply:
     """Replace a record's data whole; tags and anchors stay unless given.
 
@@ -302,18 +286,19 @@ async def update_entity(caller: Caller, arguments: UpdateEntity) -> EntityReply:
     given = arguments.model_fields_set
     tags = (arguments.tags or ()) if "tags" in given else None
     places = places_of(arguments.anchors) if "anchors" in given else None
-    async with caller.enter(arguments.project_id) as here:
+    async with caller.enter(arguments.project_id) as project:
         entity = await update(
-            here.tx,
+            project.tx,
             arguments.entity_id,
             arguments.data,
             arguments.version,
             tags=tags,
             anchors=places,
         )
-    return _reply(entity, here)
+    return EntityReply.of(project, entity)
 
 
+@TOOLSET.tool("Delete an entity", Hints(destroys=True, repeats=True))
 async def delete_entity(caller: Caller, arguments: DeleteEntity) -> DeletionReply:
     """Delete a record; refused unless confirmed is true.
 
@@ -321,18 +306,14 @@ async def delete_entity(caller: Caller, arguments: DeleteEntity) -> DeletionRepl
     """
     from codebase_mcp.records.entities import delete_entity as delete  # noqa: PLC0415
 
-    async with caller.enter(arguments.project_id) as here:
-        entity = await delete(here.tx, arguments.entity_id, confirmed=arguments.confirmed)
-    assert entity.deleted_at is not None
-    return DeletionReply(
-        entity_id=entity.id,
-        deleted=True,
-        deleted_at=entity.deleted_at,
-        project_id=here.project.project_id,
-        project_source=here.source,
+    async with caller.enter(arguments.project_id) as project:
+        entity = await delete(project.tx, arguments.entity_id, confirmed=arguments.confirmed)
+    return DeletionReply.of(
+        project, entity_id=entity.id, deleted=True, deleted_at=entity.deleted_at
     )
 
 
+@TOOLSET.tool("Change the schema of a type", Hints(destroys=True, repeats=True))
 async def update_entity_type_schema(
     caller: Caller, arguments: UpdateEntityTypeSchema
 ) -> SchemaReply:
@@ -345,99 +326,21 @@ async def update_entity_type_schema(
         update_entity_type_schema as update,
     )
 
-    async with caller.enter(arguments.project_id) as here:
+    async with caller.enter(arguments.project_id) as project:
         done = await update(
-            here.tx,
+            project.tx,
             arguments.type_name,
             arguments.new_schema,
             validate_existing=arguments.validate_existing,
             allow_breaking=arguments.allow_breaking,
         )
-    reply = SchemaReply(
+    reply = SchemaReply.of(
+        project,
         type_name=done.type.name,
         schema_version=done.type.version,
         previous_version=done.previous_version,
-        changes=[ChangeReply.model_validate(c, from_attributes=True) for c in done.changes],
-        project_id=here.project.project_id,
-        project_source=here.source,
+        changes=done.changes,
     )
     if done.checked is not None:
         reply.entities_checked = done.checked
     return reply
-
-
-def _fields(entity: Entity) -> dict[str, Any]:
-    return {
-        "id": entity.id,
-        "entity_type": entity.entity_type,
-        "name": entity.name,
-        "data": entity.data,
-        "tags": list(entity.tags),
-        "version": entity.version,
-        "schema_version": entity.schema_version,
-        "created_at": entity.created_at,
-        "updated_at": entity.updated_at,
-        "deleted_at": entity.deleted_at,
-        "anchors": anchor_replies(entity.anchors),
-    }
-
-
-def _reply(entity: Entity, here: InProject) -> EntityReply:
-    return EntityReply(
-        **_fields(entity), project_id=here.project.project_id, project_source=here.source
-    )
-
-
-ENTITIES = Toolset(
-    "entities",
-    (
-        ToolSpec(
-            name="register_entity_type",
-            title="Make a type of entities",
-            arguments=RegisterEntityType,
-            run=register_entity_type,
-            reply=EntityTypeReply,
-            annotations=Hints(),
-        ),
-        ToolSpec(
-            name="create_entity",
-            title="Create an entity",
-            arguments=CreateEntity,
-            run=create_entity,
-            reply=EntityReply,
-            annotations=Hints(),
-        ),
-        ToolSpec(
-            name="query_entities",
-            title="Find entities",
-            arguments=QueryEntities,
-            run=query_entities,
-            reply=EntitiesReply,
-            annotations=Hints(reads=True, repeats=True),
-        ),
-        ToolSpec(
-            name="update_entity",
-            title="Change an entity",
-            arguments=UpdateEntity,
-            run=update_entity,
-            reply=EntityReply,
-            annotations=Hints(destroys=True),
-        ),
-        ToolSpec(
-            name="delete_entity",
-            title="Delete an entity",
-            arguments=DeleteEntity,
-            run=delete_entity,
-            reply=DeletionReply,
-            annotations=Hints(destroys=True, repeats=True),
-        ),
-        ToolSpec(
-            name="update_entity_type_schema",
-            title="Change the schema of a type",
-            arguments=UpdateEntityTypeSchema,
-            run=update_entity_type_schema,
-            reply=SchemaReply,
-            annotations=Hints(destroys=True, repeats=True),
-        ),
-    ),
-)

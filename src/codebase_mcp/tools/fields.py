@@ -2,30 +2,29 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 from uuid import UUID
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, FailFast, Field
 
 from codebase_mcp.errors import InvalidInput
 from codebase_mcp.secrets.masking import mask_token
-from codebase_mcp.tools.limits import Limits
-from codebase_mcp.tools.reply import Reply
+from codebase_mcp.tools.arguments import ArgumentPart
+from codebase_mcp.tools.reply import Reply, ReplyPart
 from codebase_mcp.tools.rules import (
     ALL_REPOSITORIES,
-    MAX_TAG_CHARS,
-    NOT_BLANK,
+    MAX_TAGS,
     PROJECT_ID,
     REPOSITORY,
     REPOSITORY_ID,
-    TAGS,
-    check_repository_id,
+    TAG,
+    Limits,
 )
 from codebase_mcp.tools.text import INDENT, joined
 
 if TYPE_CHECKING:
+    from codebase_mcp.app.reports import InProject
     from codebase_mcp.app.scopes import CallScope, NamedRepository
     from codebase_mcp.index.secondary_model import SecondaryModelState
     from codebase_mcp.records.anchors import Anchor, CodeReference
@@ -35,27 +34,21 @@ COMMIT_PATTERN = "^[a-f0-9]{40}$"
 
 
 def publish_no_defaults(schema: dict[str, Any]) -> None:
-    """For tools that change only what is given: clients that fill in defaults would clear the rest.
+    """Removes defaults from the schema of a tool that changes only the given fields.
 
-    As ``json_schema_extra`` of the arguments' model.
+    Clients that fill in defaults would clear the other fields. For ``json_schema_extra``.
     """
     for field in schema["properties"].values():
         field.pop("default", None)
 
 
 ShownName = Annotated[str, AfterValidator(mask_token)]
-"""A name in a reply that is stored or given as it is, and may hold a token."""
+"""A stored or given name that may hold a token."""
 
-ProjectId = Annotated[
-    str | None,
-    PROJECT_ID,
-    Field(description="Workspace; yours unless given."),
-]
+ProjectId = Annotated[str | None, PROJECT_ID, Field(description="Workspace; yours unless given.")]
 
 RepositoryId = Annotated[
-    UUID | None,
-    REPOSITORY_ID,
-    Field(description="Only this repository (UUID)."),
+    UUID | None, REPOSITORY_ID, Field(description="Only this repository (UUID).")
 ]
 
 RepositoryChoice = Annotated[
@@ -66,21 +59,21 @@ RepositoryChoice = Annotated[
 
 
 def named_repository(value: str | None) -> NamedRepository:
-    """The repository that a call names, of a value that was checked."""
+    """The repository that a checked parameter names."""
     if value is None or value == ALL_REPOSITORIES:
         return ALL_REPOSITORIES if value else None
     return UUID(value)
 
 
 class ScopeReply(BaseModel):
-    """The repositories that a call meant, by their ids: some of the project, or all of it."""
+    """The repositories that a call used, by their ids: some of the project, or all of them."""
 
     kind: Literal["repository", "workspace"]
     repositories: list[UUID]
 
 
 def scope_reply(scope: CallScope) -> ScopeReply:
-    """What a call meant, as clients see it."""
+    """The scope of a call, as clients see it."""
     return ScopeReply(kind=scope.kind, repositories=list(scope.repository_ids))
 
 
@@ -93,27 +86,63 @@ ReplyBudget = Annotated[
 Offset = Annotated[int, Field(ge=0, le=2**31 - 1, description="Prefer cursor.")]
 
 PageCursor = Annotated[
-    str | None,
-    Field(min_length=1, max_length=200, description="next_cursor of the page before."),
+    str | None, Field(min_length=1, max_length=200, description="next_cursor of the page before.")
 ]
 
 Names = Annotated[list[str], Field(max_length=100)]
-Tag = Annotated[str, Field(min_length=1, max_length=MAX_TAG_CHARS, pattern=NOT_BLANK)]
-Tags = Annotated[list[Tag] | None, TAGS]
 
 
-class AnchorArgument(BaseModel):
+def _distinct(tags: list[str] | None) -> list[str] | None:
+    return tags and list(dict.fromkeys(tags))
+
+
+Tags = Annotated[
+    list[Annotated[str, TAG]] | None,
+    FailFast(),
+    Field(max_length=MAX_TAGS),
+    AfterValidator(_distinct),
+]
+
+
+def _clean_path(path: str, field: str) -> str:
+    """A path without empty and ``.`` steps; storing an absolute path makes it relative."""
+    steps = [step for step in path.split("/") if step not in ("", ".")]
+    if ".." in steps or not "".join(steps).strip():
+        raise InvalidInput.of(
+            field,
+            path[:200],
+            "An anchor's file must be the path of a file, relative to the repository's root",
+            rule="relative path without ..",
+            hint="Take it from search_code's file_path.",
+        )
+    return "/" * path.startswith("/") + "/".join(steps)
+
+
+def _clean_symbol(symbol: str, field: str) -> str:
+    if symbol.strip():
+        return symbol.strip()
+    message = "An anchor's symbol cannot be empty"
+    raise InvalidInput.of(field, symbol[:200], message, rule="a name")
+
+
+def _names_code(anchor: dict[str, Any], field: str) -> dict[str, Any]:
+    if any(anchor.get(name) is not None for name in ("file", "symbol", "commit")):
+        return anchor
+    raise InvalidInput.of(
+        field,
+        anchor,
+        "An anchor must name a file, a symbol or a commit",
+        rule="at least one of file, symbol, commit",
+    )
+
+
+class AnchorArgument(ArgumentPart):
     """A place in the code: at least one of file, symbol and commit."""
-
-    model_config = ConfigDict(extra="forbid")
 
     file: Annotated[
         str | None,
-        Field(
-            min_length=1,
-            max_length=4096,
-            description="Path relative to the repository's root.",
-        ),
+        Field(min_length=1, max_length=4096, description="Path relative to the repository's root."),
+        Limits(_clean_path),
     ] = None
     symbol: Annotated[
         str | None,
@@ -122,28 +151,26 @@ class AnchorArgument(BaseModel):
             max_length=500,
             description="Name of a definition, qualified where needed: Session.close.",
         ),
+        Limits(_clean_symbol),
     ] = None
     commit: Annotated[
-        str | None,
-        Limits(pattern=COMMIT_PATTERN),
-        Field(description="Full commit hash (40 hex digits)."),
+        str | None, Field(pattern=COMMIT_PATTERN, description="Full commit hash (40 hex digits).")
     ] = None
     repository_id: Annotated[
-        str | None,
-        Limits(format="uuid"),
+        UUID | None,
+        REPOSITORY_ID,
         Field(description="Only needed where several repositories hold such a file."),
     ] = None
 
 
 Anchors = Annotated[
-    Annotated[list[AnchorArgument], Field(max_length=10)] | None,
-    Field(
-        description="Places in the code that it is about.",
-    ),
+    Annotated[list[Annotated[AnchorArgument, Limits(_names_code, of=dict)]], Field(max_length=10)]
+    | None,
+    Field(description="Places in the code that it is about."),
 ]
 
 
-class AnchorReply(BaseModel):
+class AnchorReply(ReplyPart):
     """A place in the code as it is now."""
 
     repository_id: UUID | None
@@ -159,7 +186,7 @@ class AnchorReply(BaseModel):
     def as_text(self) -> str:
         """The place in a line."""
         lines = f":{self.start_line}-{self.end_line}" if self.start_line is not None else ""
-        place = joined(
+        position = joined(
             f"{self.file}{lines}" if self.file else None,
             self.symbol,
             f"commit {self.commit}" if self.commit else None,
@@ -167,7 +194,7 @@ class AnchorReply(BaseModel):
             by=" ",
         )
         stale = joined(self.state, self.reason, by=": ")
-        return place if self.state == "current" else f"{place} ({stale})"
+        return position if self.state == "current" else f"{position} ({stale})"
 
 
 class NoteReply(BaseModel):
@@ -186,17 +213,15 @@ class NoteReply(BaseModel):
 
 
 def places_of(anchors: Sequence[AnchorArgument] | None) -> list[CodeReference]:
-    """The places that a client names; none for null.
+    """The places that a client names; an empty list for null."""
+    from codebase_mcp.records.anchors import CodeReference  # noqa: PLC0415 - not for the handshake
 
-    Raises:
-        InvalidInput: naming the anchor by its position, from 0.
-    """
-    return [_place(f"anchors.{position}", anchor) for position, anchor in enumerate(anchors or ())]
+    return [CodeReference(**anchor.model_dump()) for anchor in anchors or ()]
 
 
 def anchor_replies(anchors: Iterable[Anchor]) -> list[AnchorReply]:
     """Places as clients see them."""
-    return [AnchorReply.model_validate(anchor, from_attributes=True) for anchor in anchors]
+    return [AnchorReply.model_validate(anchor) for anchor in anchors]
 
 
 def anchor_lines(anchors: Iterable[AnchorReply]) -> Iterator[str]:
@@ -205,7 +230,7 @@ def anchor_lines(anchors: Iterable[AnchorReply]) -> Iterator[str]:
 
 
 def note_replies(notes: Iterable[Note]) -> list[NoteReply]:
-    """Notes as clients see them; a status or type only where there is one."""
+    """Notes as clients see them; status and type only where a note has them."""
     return [
         NoteReply.model_validate(
             {
@@ -218,50 +243,8 @@ def note_replies(notes: Iterable[Note]) -> list[NoteReply]:
     ]
 
 
-def _place(field: str, anchor: AnchorArgument) -> CodeReference:
-    from codebase_mcp.records.anchors import CodeReference  # noqa: PLC0415 - not for the handshake
-
-    if anchor.file is None and anchor.symbol is None and anchor.commit is None:
-        raise InvalidInput.of(
-            field,
-            anchor.model_dump(exclude_none=True),
-            "An anchor must name a file, a symbol or a commit",
-            rule="at least one of file, symbol, commit",
-        )
-    if anchor.symbol is not None and not anchor.symbol.strip():
-        message = "An anchor's symbol cannot be empty"
-        raise InvalidInput.of(f"{field}.symbol", anchor.symbol, message, rule="a name")
-    if anchor.commit is not None and not re.fullmatch("[a-f0-9]{40}", anchor.commit):
-        message = "An anchor's commit must be a full hash, 40 hex digits in lower case"
-        raise InvalidInput.of(f"{field}.commit", anchor.commit, message, rule="[a-f0-9]{40}")
-    repository_id = None
-    if anchor.repository_id is not None:
-        checked = check_repository_id(anchor.repository_id, f"{field}.repository_id")
-        repository_id = UUID(checked)
-    return CodeReference(
-        file=None if anchor.file is None else _clean_path(f"{field}.file", anchor.file),
-        symbol=anchor.symbol and anchor.symbol.strip(),
-        commit=anchor.commit,
-        repository_id=repository_id,
-    )
-
-
-def _clean_path(field: str, path: str) -> str:
-    """A path without empty and ``.`` steps; an absolute one is made relative where it is stored."""
-    steps = [step for step in path.split("/") if step not in ("", ".")]
-    if ".." in steps or not "".join(steps).strip():
-        raise InvalidInput.of(
-            field,
-            path[:200],
-            "An anchor's file must be the path of a file, relative to the repository's root",
-            rule="relative path without ..",
-            hint="Take it from search_code's file_path.",
-        )
-    return "/" * path.startswith("/") + "/".join(steps)
-
-
 class ProjectReply(Reply):
-    """A reply from one project."""
+    """A reply from a project."""
 
     project_id: str | None = Field(default=None, description="null is the default workspace.")
     project_source: str = Field(
@@ -271,12 +254,19 @@ class ProjectReply(Reply):
 
     _not_listed: ClassVar[frozenset[str]] = frozenset({"error", "project_id", "project_source"})
 
+    @classmethod
+    def of(cls, project: InProject, record: object = None, /, **fields: Any) -> Self:
+        """A reply from this project: with these fields, or with those of a record."""
+        reply = cls(**fields) if record is None else cls.model_validate(record)
+        reply.project_id, reply.project_source = project.project.project_id, project.source
+        return reply
+
     def as_text(self) -> str:
         """The reply for reading, with the project unless the call named it."""
         return "\n".join(part for part in (super().as_text(), self.project_line()) if part)
 
     def project_line(self) -> str:
-        """Which project it is about, and why."""
+        """The project, and the reason for it."""
         if self.project_source in ("", "explicit"):
             return ""
         why = "" if self.project_id is None else f" ({self.project_source})"
@@ -284,7 +274,7 @@ class ProjectReply(Reply):
 
 
 class RecordReply(ProjectReply):
-    """A reply of a tool that stores what its caller writes: secrets in that are masked."""
+    """A reply of a tool that stores texts of its caller, with the secrets in them masked."""
 
     secrets_masked: list[str] = Field(
         default=[], description="Kinds of the secrets in the call; they were stored as stars."
@@ -293,13 +283,13 @@ class RecordReply(ProjectReply):
     _not_listed: ClassVar[frozenset[str]] = ProjectReply._not_listed | {"secrets_masked"}
 
     def as_text(self) -> str:
-        """The reply for reading, and what was masked."""
+        """The reply for reading, and the kinds of masked secrets."""
         kinds = ", ".join(self.secrets_masked)
         return super().as_text() + (f"\nmasked before storing: {kinds}" if kinds else "")
 
 
-class SecondTierEntry(BaseModel):
-    """The vectors of a stronger model: ``waiting`` where nobody adds to them just now."""
+class SecondTierEntry(ReplyPart):
+    """The vectors of a stronger model; ``waiting`` means that nothing adds to them just now."""
 
     model: str
     chunks_done: int
@@ -311,4 +301,4 @@ class SecondTierEntry(BaseModel):
 
 def second_tier_entry(state: SecondaryModelState) -> SecondTierEntry:
     """The state of the secondary model as clients see it."""
-    return SecondTierEntry.model_validate(state, from_attributes=True)
+    return SecondTierEntry.model_validate(state)

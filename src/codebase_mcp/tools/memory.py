@@ -1,4 +1,4 @@
-"""The toolset ``memory``: what was decided, done and learned, by session."""
+"""The toolset ``memory``: observations, by session."""
 
 from __future__ import annotations
 
@@ -7,41 +7,28 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Literal
 from uuid import UUID
 
-from pydantic import Field
+from pydantic import FailFast, Field
 
 from codebase_mcp.database.naming import DEFAULT_ID
 from codebase_mcp.errors import InvalidInput
 from codebase_mcp.records.vocabulary import ObservationType
-from codebase_mcp.tools.fields import (
-    Anchors,
-    ProjectId,
-    RecordReply,
-    Tags,
-    anchor_lines,
-    places_of,
-)
-from codebase_mcp.tools.limits import Limits
-from codebase_mcp.tools.observations import (
-    Detail,
-    ObservationReply,
-    observation_reply,
-)
-from codebase_mcp.tools.operations import Operation, check_operation
-from codebase_mcp.tools.rules import (
-    MAX_SESSION_ID_CHARS,
-    QUERY,
-    check_record_id,
-    record_id,
-    require_text,
-    text,
-)
+from codebase_mcp.tools.arguments import Arguments
+from codebase_mcp.tools.fields import Anchors, ProjectId, RecordReply, Tags, anchor_lines, places_of
+from codebase_mcp.tools.observations import Detail, ObservationReply, observation_reply
+from codebase_mcp.tools.rules import MAX_SESSION_ID_CHARS, QUERY, Limits, record_id, text
 from codebase_mcp.tools.sessions import SESSION
-from codebase_mcp.tools.toolset import Arguments, Caller, Hints, Toolset, ToolSpec
+from codebase_mcp.tools.toolset import REPEATS, Caller, Operation, Toolset
 
 if TYPE_CHECKING:
     from codebase_mcp.app.app import InProject
     from codebase_mcp.embedding.models import Model
     from codebase_mcp.records.memory import Observation, Upkeep
+
+TOOLSET = Toolset(
+    "memory",
+    "session start, then memory inject or search for what is known; store decisions and what you "
+    "learned, with anchors to the code.",
+)
 
 MAX_CONTENT_CHARS = 20_000
 MAX_IDS = 100
@@ -50,26 +37,22 @@ OPERATIONS = {
     "store": Operation(
         ("content", "observation_type"), ("tags", "session_id", "anchors", "detail")
     ),
-    "search": Operation(("query",), ("tags", "observation_type", "session_id", "limit", "detail")),
-    "timeline": Operation(
-        optional=("anchor_id", "depth_before", "depth_after", "session_id", "detail")
+    "search": Operation(
+        ("query",), ("tags", "observation_type", "session_id", "limit", "detail"), "read"
     ),
-    "get": Operation(("ids",)),
-    "inject": Operation(optional=("session_id", "query", "tags", "max_tokens")),
+    "timeline": Operation(
+        (), ("anchor_id", "depth_before", "depth_after", "session_id", "detail"), "read"
+    ),
+    "get": Operation(("ids",), scope="read"),
+    "inject": Operation((), ("session_id", "query", "tags", "max_tokens"), "read"),
 }
 
 
-def _check_ids(ids: list[str], field: str) -> list[str]:
-    """Ids of observations, UUIDs in any of their spellings."""
-    if not 1 <= len(ids) <= MAX_IDS:
-        message = f"Ids must be 1 to {MAX_IDS}, got {len(ids)}"
-        raise InvalidInput.of(field, len(ids), message, rule=f"1..{MAX_IDS} ids")
-    checked = []
-    for place, identity in enumerate(ids):
-        name = f"{field}.{place}"
-        require_text(name, identity)
-        checked.append(check_record_id(identity, name, "Observation"))
-    return checked
+def _check_count(ids: list[str], field: str) -> list[str]:
+    if 1 <= len(ids) <= MAX_IDS:
+        return ids
+    message = f"Ids must be 1 to {MAX_IDS}, got {len(ids)}"
+    raise InvalidInput.of(field, len(ids), message, rule=f"1..{MAX_IDS} ids")
 
 
 class Memory(Arguments):
@@ -88,22 +71,19 @@ class Memory(Arguments):
         Field(description="store: a Pattern is one to follow. search: only these."),
     ] = None
     tags: Annotated[
-        Tags,
-        Field(description="store: single words. search, inject: only with all of them."),
+        Tags, Field(description="store: single words. search, inject: only with all of them.")
     ] = None
     session_id: Annotated[
         str | None,
         text(MAX_SESSION_ID_CHARS),
         Field(
             description="store: the open one unless given. search, timeline: only this. "
-            "inject: this first.",
+            "inject: this first."
         ),
     ] = None
     anchors: Anchors = None
     query: Annotated[
-        str | None,
-        QUERY,
-        Field(description="search, inject: a question or words."),
+        str | None, QUERY, Field(description="search, inject: a question or words.")
     ] = None
     limit: Annotated[int, Field(ge=1, le=100, description="search: at most.")] = 10
     anchor_id: Annotated[
@@ -114,18 +94,17 @@ class Memory(Arguments):
     depth_before: Annotated[int, Field(ge=0, le=50, description="timeline.")] = 5
     depth_after: Annotated[int, Field(ge=0, le=50, description="timeline.")] = 5
     ids: Annotated[
-        list[UUID] | None,
-        Limits(_check_ids, minItems=1, maxItems=MAX_IDS),
+        list[Annotated[UUID, record_id("Observation")]] | None,
+        FailFast(),
+        Limits(_check_count, of=list, minItems=1, maxItems=MAX_IDS),
         Field(description="get: ids of observations."),
     ] = None
     max_tokens: Annotated[
-        int,
-        Field(ge=1, le=100_000, description="inject: the most it may take."),
+        int, Field(ge=1, le=100_000, description="inject: the most it may take.")
     ] = 2_000
-    detail: Annotated[
-        Detail,
-        Field(description="Whole contents, or the first 200 characters."),
-    ] = "full"
+    detail: Annotated[Detail, Field(description="Whole contents, or the first 200 characters.")] = (
+        "full"
+    )
 
 
 class MemoryReply(RecordReply):
@@ -148,25 +127,26 @@ class MemoryReply(RecordReply):
     )
 
     def text_lines(self) -> Iterator[str]:
-        """Observations one below the other; of one just stored, what the caller does not know."""
+        """Observations; of a stored observation only the facts that the caller does not know."""
         if "deduplicated" in self.model_fields_set:
-            known = "known already" if self.deduplicated else "stored"
-            for one in self.observations:
-                yield f"{known}: {one.id}"
-                yield from anchor_lines(one.anchors)
+            state = "known already" if self.deduplicated else "stored"
+            for observation in self.observations:
+                yield f"{state}: {observation.id}"
+                yield from anchor_lines(observation.anchors)
         elif "context" in self.model_fields_set:
             yield self.context or "nothing worth knowing is stored"
             if self.omitted:
                 yield f"{self.omitted} more did not fit into max_tokens"
         else:
-            for one in self.observations:
-                yield from one.text_lines()
+            for observation in self.observations:
+                yield from observation.text_lines()
             if self.missing:
                 yield f"unknown: {', '.join(map(str, self.missing))}"
             elif not self.observations:
                 yield "no observations"
 
 
+@TOOLSET.tool("Remember and recall", REPEATS, operations=OPERATIONS)
 async def memory(caller: Caller, arguments: Memory) -> MemoryReply:
     """Remember what was decided, done or learned in this project, and recall it.
 
@@ -179,7 +159,6 @@ async def memory(caller: Caller, arguments: Memory) -> MemoryReply:
 
     For code use search_code, for work to do tasks.
     """
-    check_operation(OPERATIONS, arguments.operation, arguments)
     match arguments.operation:
         case "store":
             return await _store(caller, arguments)
@@ -194,7 +173,7 @@ async def memory(caller: Caller, arguments: Memory) -> MemoryReply:
 
 
 async def _store(caller: Caller, arguments: Memory) -> MemoryReply:
-    # What is imported within functions here is heavy, and not for the handshake.
+    # Imports within functions are heavy, and not for the handshake.
     from codebase_mcp.records import memory as records  # noqa: PLC0415
     from codebase_mcp.records.anchors import set_anchors  # noqa: PLC0415
     from codebase_mcp.records.sessions import session_for  # noqa: PLC0415
@@ -205,17 +184,17 @@ async def _store(caller: Caller, arguments: Memory) -> MemoryReply:
     model = await caller.app.models.configured()
     said = records.ObservationText(arguments.content, tuple(arguments.tags or ()))
     [prepared] = await records.prepare(model, [said])
-    async with caller.enter(arguments.project_id) as here:
-        session_id = await session_for(here.tx, arguments.session_id, here.owner)
+    async with caller.enter(arguments.project_id) as project:
+        session_id = await session_for(project.tx, arguments.session_id, project.owner)
         identity, is_new = await records.store_observation(
-            here.tx, model, prepared, arguments.observation_type, session_id
+            project.tx, model, prepared, arguments.observation_type, session_id
         )
         if "anchors" in arguments.model_fields_set:
-            await set_anchors(here.tx, "observation", identity, places)
-        stored = await records.load_observations(here.tx, [identity])
-        upkeep = await records.look_after(here.tx, model)
-    await _maintain(caller, here, model, upkeep)
-    reply = _observations(here, stored, arguments.detail)
+            await set_anchors(project.tx, "observation", identity, places)
+        stored = await records.load_observations(project.tx, [identity])
+        upkeep = await records.look_after(project.tx, model)
+    await _maintain(caller, project, model, upkeep)
+    reply = _observations(project, stored, arguments.detail)
     reply.deduplicated = not is_new
     return reply
 
@@ -233,31 +212,33 @@ async def _search(caller: Caller, arguments: Memory) -> MemoryReply:
         tuple(arguments.tags or ()), arguments.observation_type, arguments.session_id
     )
     question = await ask(caller.app.models, arguments.query)
-    async with caller.enter(arguments.project_id, readonly=True) as here:
-        found = await search_observations(here.tx, question, filters, limit=arguments.limit)
-        upkeep = await look_after(here.tx, question.model)
-    await _maintain(caller, here, question.model, upkeep)
-    return _observations(here, found, arguments.detail)
+    async with caller.enter(arguments.project_id, readonly=True) as project:
+        observations = await search_observations(
+            project.tx, question, filters, limit=arguments.limit
+        )
+        upkeep = await look_after(project.tx, question.model)
+    await _maintain(caller, project, question.model, upkeep)
+    return _observations(project, observations, arguments.detail)
 
 
 async def _timeline(caller: Caller, arguments: Memory) -> MemoryReply:
     from codebase_mcp.records.memory import newest, timeline  # noqa: PLC0415
 
     before, after, of = arguments.depth_before, arguments.depth_after, arguments.session_id
-    async with caller.enter(arguments.project_id, readonly=True) as here:
+    async with caller.enter(arguments.project_id, readonly=True) as project:
         if arguments.anchor_id is not None:
-            found = await timeline(here.tx, arguments.anchor_id, before, after, of)
+            observations = await timeline(project.tx, arguments.anchor_id, before, after, of)
         else:
-            found = (await newest(here.tx, before + after, session_id=of))[::-1]
-    return _observations(here, found, arguments.detail)
+            observations = (await newest(project.tx, before + after, session_id=of))[::-1]
+    return _observations(project, observations, arguments.detail)
 
 
 async def _get(caller: Caller, arguments: Memory) -> MemoryReply:
     from codebase_mcp.records.memory import get_observations  # noqa: PLC0415
 
-    async with caller.enter(arguments.project_id, readonly=True) as here:
-        found, missing = await get_observations(here.tx, arguments.ids or [])
-    reply = _observations(here, found, "full")
+    async with caller.enter(arguments.project_id, readonly=True) as project:
+        observations, missing = await get_observations(project.tx, arguments.ids or [])
+    reply = _observations(project, observations, "full")
     reply.missing = missing
     return reply
 
@@ -268,30 +249,29 @@ async def _inject(caller: Caller, arguments: Memory) -> MemoryReply:
 
     asked = arguments.query
     question = None if asked is None else await ask(caller.app.models, asked)
-    async with caller.enter(arguments.project_id, readonly=True) as here:
+    async with caller.enter(arguments.project_id, readonly=True) as project:
         candidates = await worth_injecting(
-            here.tx,
+            project.tx,
             question=question,
             tags=tuple(arguments.tags or ()),
             session_id=arguments.session_id,
         )
     packed = pack(candidates, arguments.session_id, arguments.max_tokens, datetime.now(UTC))
-    return MemoryReply(
+    return MemoryReply.of(
+        project,
         context=packed.context,
         observation_ids=packed.ids,
         estimated_tokens=packed.estimated_tokens,
         token_method=TOKEN_METHOD,
         omitted=packed.omitted,
-        project_id=here.project.project_id,
-        project_source=here.source,
     )
 
 
-async def _maintain(caller: Caller, here: InProject, model: Model, upkeep: Upkeep) -> None:
+async def _maintain(caller: Caller, project: InProject, model: Model, upkeep: Upkeep) -> None:
     """Occasional maintenance, in transactions of its own, after the reply is known."""
     from codebase_mcp.records import memory as records  # noqa: PLC0415
 
-    project_id = here.project.project_id or DEFAULT_ID
+    project_id = project.project.project_id or DEFAULT_ID
     if upkeep.index:
         async with caller.enter(project_id) as again:
             await records.tend_index(again.tx, model)
@@ -303,26 +283,11 @@ async def _maintain(caller: Caller, here: InProject, model: Model, upkeep: Upkee
             await records.renew(again.tx, dict(zip(old, prepared, strict=True)))
 
 
-def _observations(here: InProject, found: Iterable[Observation], detail: Detail) -> MemoryReply:
-    return MemoryReply(
-        observations=[observation_reply(observation, detail) for observation in found],
-        project_id=here.project.project_id,
-        project_source=here.source,
-    )
+def _observations(
+    project: InProject, observations: Iterable[Observation], detail: Detail
+) -> MemoryReply:
+    shown = [observation_reply(observation, detail) for observation in observations]
+    return MemoryReply.of(project, observations=shown)
 
 
-MEMORY = Toolset(
-    "memory",
-    (
-        ToolSpec(
-            name="memory",
-            title="Remember and recall",
-            arguments=Memory,
-            run=memory,
-            reply=MemoryReply,
-            annotations=Hints(repeats=True),
-            operation_scopes=dict.fromkeys(("search", "timeline", "get", "inject"), "read"),
-        ),
-        SESSION,
-    ),
-)
+TOOLSET.tools.append(SESSION)

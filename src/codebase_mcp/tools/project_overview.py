@@ -11,6 +11,7 @@ from pydantic import BaseModel, Field
 
 from codebase_mcp.database.naming import DEFAULT_ID, Project
 from codebase_mcp.records.page import Page, Paging
+from codebase_mcp.tools.arguments import Arguments
 from codebase_mcp.tools.fields import (
     Offset,
     PageCursor,
@@ -19,9 +20,8 @@ from codebase_mcp.tools.fields import (
     SecondTierEntry,
     second_tier_entry,
 )
-from codebase_mcp.tools.operations import Operation, check_operation
 from codebase_mcp.tools.text import INDENT, joined, moment, page
-from codebase_mcp.tools.toolset import Arguments, Caller, Hints, ToolSpec
+from codebase_mcp.tools.toolset import READS, Caller, Operation, ToolSpec
 
 if TYPE_CHECKING:
     from codebase_mcp.app.app import ProjectFacts
@@ -188,7 +188,6 @@ async def project(caller: Caller, arguments: ProjectQuestion) -> ProjectQuestion
     - get_health: database, model, index, jobs. Use it when calls fail or results are missing:
       `problems` says why and the way out.
     """
-    check_operation(OPERATIONS, arguments.operation, arguments)
     match arguments.operation:
         case "list":
             return await _list(caller, arguments)
@@ -305,11 +304,4 @@ def _repository(facts: RepositoryFacts) -> RepositoryEntry:
     )
 
 
-PROJECT = ToolSpec(
-    name="project",
-    title="Look at projects",
-    arguments=ProjectQuestion,
-    run=project,
-    reply=ProjectQuestionReply,
-    annotations=Hints(reads=True, repeats=True),
-)
+PROJECT = ToolSpec.of(project, "Look at projects", READS, operations=OPERATIONS)

@@ -1,4 +1,4 @@
-"""The toolset ``projects``: which projects there are, and which one the caller works in."""
+"""The toolset ``projects``: the projects, and the active project of the caller."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Annotated
 from pydantic import Field
 
 from codebase_mcp.database.naming import DEFAULT_ID, id_for
+from codebase_mcp.tools.arguments import Arguments
 from codebase_mcp.tools.fields import ProjectId, ProjectReply
 from codebase_mcp.tools.project_overview import (
     PROJECT,
@@ -19,7 +20,14 @@ from codebase_mcp.tools.project_overview import (
 )
 from codebase_mcp.tools.rules import PROJECT_ID, text
 from codebase_mcp.tools.text import page
-from codebase_mcp.tools.toolset import Arguments, Caller, Hints, Toolset, ToolSpec
+from codebase_mcp.tools.toolset import READS, REPEATS, Caller, Toolset
+
+TOOLSET = Toolset(
+    "projects",
+    "project_id names a workspace: lower case letters, digits, - and _. Omit it to stay in yours "
+    "(get_active_project).",
+    PROJECT,
+)
 
 MAX_NAME_CHARS = 100
 MAX_DESCRIPTION_CHARS = 2_000
@@ -28,8 +36,7 @@ MAX_DESCRIPTION_CHARS = 2_000
 class CreateProject(Arguments):
     name: Annotated[str, text(MAX_NAME_CHARS), Field(description="What people call it.")]
     description: Annotated[
-        str | None,
-        Field(max_length=MAX_DESCRIPTION_CHARS, description="What it is about."),
+        str | None, Field(max_length=MAX_DESCRIPTION_CHARS, description="What it is about.")
     ] = None
     project_id: Annotated[
         str | None,
@@ -49,6 +56,7 @@ class CreateProjectReply(ProjectReply):
         yield f"created: {self.project_id}; switch_project works in it"
 
 
+@TOOLSET.tool("Create a project")
 async def create_project(caller: Caller, arguments: CreateProject) -> CreateProjectReply:
     """Make a new, empty workspace, separate from all others.
 
@@ -66,9 +74,7 @@ async def create_project(caller: Caller, arguments: CreateProject) -> CreateProj
 
 class SwitchProject(Arguments):
     project_id: Annotated[
-        str,
-        PROJECT_ID,
-        Field(description='The project; "default" is the default workspace.'),
+        str, PROJECT_ID, Field(description='The project; "default" is the default workspace.')
     ]
 
 
@@ -86,6 +92,8 @@ class SwitchProjectReply(ProjectReply):
         return self.note or f"calls without project_id mean {self.project_id or DEFAULT_ID}"
 
 
+# It changes only what the caller's own calls mean, so the scope is read.
+@TOOLSET.tool("Switch to a project", REPEATS, scope="read")
 async def switch_project(caller: Caller, arguments: SwitchProject) -> SwitchProjectReply:
     """Work in this project from now on: calls without project_id mean it.
 
@@ -118,13 +126,14 @@ class ActiveProjectReply(ProjectReply):
     note: str = Field(default="", description="Why calls without project_id fail, if they do.")
 
     def text_lines(self) -> Iterator[str]:
-        """The project that was switched to; which one counts stands below."""
+        """The project that the caller switched to; the effective project stands below."""
         chosen = "none" if self.project is None else self.project.line()
         yield f"switched to: {chosen}"
         if self.note:
             yield f"note: {self.note}"
 
 
+@TOOLSET.tool("See the active project", READS)
 async def get_active_project(caller: Caller, arguments: GetActiveProject) -> ActiveProjectReply:
     """Which project calls without project_id mean, and why: config (.mcp-context.toml), active
     (switch_project), workflow, or default.
@@ -154,6 +163,7 @@ class ListProjectsReply(ProjectReply):
         yield from (project.line() for project in self.projects)
 
 
+@TOOLSET.tool("List projects", READS)
 async def list_projects(caller: Caller, arguments: PageOfProjects) -> ListProjectsReply:
     """Which projects there are, newest first. `project` with operation list also says what is
     indexed.
@@ -166,44 +176,3 @@ async def list_projects(caller: Caller, arguments: PageOfProjects) -> ListProjec
         project_id=now.project_id,
         project_source=now.source,
     )
-
-
-PROJECTS = Toolset(
-    "projects",
-    (
-        PROJECT,
-        ToolSpec(
-            name="create_project",
-            title="Create a project",
-            arguments=CreateProject,
-            run=create_project,
-            reply=CreateProjectReply,
-            annotations=Hints(),
-        ),
-        ToolSpec(
-            name="switch_project",
-            title="Switch to a project",
-            arguments=SwitchProject,
-            run=switch_project,
-            reply=SwitchProjectReply,
-            annotations=Hints(repeats=True),
-            scope="read",  # it changes nothing but what the caller's own calls mean
-        ),
-        ToolSpec(
-            name="get_active_project",
-            title="See the active project",
-            arguments=GetActiveProject,
-            run=get_active_project,
-            reply=ActiveProjectReply,
-            annotations=Hints(reads=True, repeats=True),
-        ),
-        ToolSpec(
-            name="list_projects",
-            title="List projects",
-            arguments=PageOfProjects,
-            run=list_projects,
-            reply=ListProjectsReply,
-            annotations=Hints(reads=True, repeats=True),
-        ),
-    ),
-)

@@ -1,6 +1,6 @@
-"""What does a remote caller see of an error? Not what only the operator of the server can use.
+"""Removes from an error the facts that only the operator of the server can use.
 
-Folders of the server and lines of its database's log are logged instead.
+Remote callers do not see folders of the server and lines of its database's log; both are logged.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What does a client get back? JSON, as structured content and as text; or a text to read."""
+"""Replies: JSON, as structured content and as text; or a text for reading."""
 
 from __future__ import annotations
 
@@ -22,6 +22,12 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 
+class ReplyPart(BaseModel):
+    """A part of a reply; it can be made of any value that has its fields as attributes."""
+
+    model_config = ConfigDict(from_attributes=True)
+
+
 class ErrorShape(BaseModel):
     """Why a call failed, and the way out."""
 
@@ -32,11 +38,11 @@ class ErrorShape(BaseModel):
     hint: str | None = None
 
 
-class Reply(BaseModel):
-    """What every tool's result is made of: nothing required, and an error in place of the rest.
+class Reply(ReplyPart):
+    """The result of a tool. No field is required, and an error may take the place of all fields.
 
     Clients of the official TypeScript library throw away an error whose content does not fit the
-    output schema, so the schema has room for one.
+    output schema, so the schema includes ``error``.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -47,7 +53,7 @@ class Reply(BaseModel):
     _not_listed: ClassVar[frozenset[str]] = frozenset({"error"})
 
     def as_json(self) -> dict[str, Any]:
-        """The reply for programs: what was set, as JSON values."""
+        """The reply for programs: the fields that were set, as JSON values."""
         return self.model_dump(mode="json", exclude_unset=True)
 
     def as_text(self) -> str:

@@ -1,8 +1,8 @@
-"""Which folders does the client of a server on stdio have open?
+"""The folders that the client of a server on stdio has open (MCP ``roots``).
 
-Clients that know say so (MCP ``roots``): they are asked once, and again when they report a change.
-A client of an earlier revision is asked while its call waits; one of 2026-07-28 gets a question
-back, and calls again with the answer.
+The client is asked once, and again when it reports a change.
+A client of an earlier revision is asked while its call waits; a client of 2026-07-28 gets a
+question back, and calls again with the answer.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _log = logging.getLogger(__name__)
 
 _KEY = "roots"
 
-# A client that does not answer is treated as one without roots.
+# After this time a client counts as a client without roots.
 _TIMEOUT_S = 2.0
 
 # Clients of 2026-07-28 cannot report a change.
@@ -33,7 +33,7 @@ _FRESH_S = 30.0
 
 
 class ClientRoots:
-    """The folders of the one client that a process on stdio serves."""
+    """The folders of the client of a process on stdio."""
 
     def __init__(self) -> None:
         self._roots: tuple[Path, ...] | None = None
@@ -44,7 +44,7 @@ class ClientRoots:
         self._roots = None
 
     async def of(self, context: Context) -> tuple[Path, ...] | InputRequiredToolResult:
-        """The folders, or the question to the client; none if it does not say."""
+        """The folders, or the question to the client; empty if the client has no roots."""
         call = context.request_context
         if call is None:
             return ()
@@ -57,7 +57,7 @@ class ClientRoots:
         if self._roots is not None:
             return self._roots
         if not is_modern:
-            return self._keep(await _asked(context))
+            return self._keep(await _answer_of(context))
         answer = (context.input_responses or {}).get(_KEY)
         if answer is None:
             requests: InputRequests = {_KEY: ListRootsRequest()}
@@ -71,8 +71,8 @@ class ClientRoots:
         return self._roots
 
 
-async def _asked(context: Context) -> ListRootsResult | None:
-    """What the client answers; None if it does not."""
+async def _answer_of(context: Context) -> ListRootsResult | None:
+    """The answer of the client; None without an answer."""
     try:
         with warnings.catch_warnings():
             # Deprecated by 2026-07-28, but the only way for clients of earlier revisions.
@@ -85,7 +85,7 @@ async def _asked(context: Context) -> ListRootsResult | None:
 
 
 def _directory(uri: str) -> Path | None:
-    """The directory that a URI names, if it is one of this machine."""
+    """The directory that a URI names, if it is on this machine."""
     parts = urlsplit(uri)
     if parts.scheme != "file" or parts.netloc not in {"", "localhost"}:
         return None

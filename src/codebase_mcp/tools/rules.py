@@ -1,18 +1,24 @@
-"""Is this value what the parameter asks for? The rules that the contract words itself."""
+"""Checks the values of parameters whose messages are the contract's own.
+
+Commands use these rules too, so pydantic is not loaded with them.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from typing import Literal
+from typing import TYPE_CHECKING, Any, Literal
 from uuid import UUID
 
 from codebase_mcp.database.naming import validate_project_id
-from codebase_mcp.errors import CodebaseError, InvalidInput
+from codebase_mcp.errors import InvalidInput
 from codebase_mcp.source.root import check_path
-from codebase_mcp.tools.limits import Limits
-from codebase_mcp.tools.problems import error_value, text_of_value
-from codebase_mcp.values import require_storable
+
+if TYPE_CHECKING:
+    from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
+    from pydantic.json_schema import JsonSchemaValue
+    from pydantic_core import CoreSchema
 
 PROJECT_ID_PATTERN = "^[a-z0-9]+([-_][a-z0-9]+)*$"
 FILE_TYPE_PATTERN = "^[a-zA-Z0-9]+$"
@@ -28,19 +34,72 @@ MAX_TAGS = 20
 MAX_TAG_CHARS = 100
 
 
-def text(longest: int, *, shortest: int = 1) -> Limits:
-    """A text of ``shortest`` to ``longest`` characters, without the spaces around it."""
+Rule = Callable[[Any, str], Any]
+"""Takes a value and the name of its parameter, and returns the value to use.
+
+Raises:
+    InvalidInput: the value is invalid.
+"""
+
+
+class Limits:
+    """Checks a parameter by a rule, where pydantic lacks the limit or the message.
+
+    As metadata of a type. The rule gets values of type ``of``; pydantic refuses other types.
+    The keywords are published in the parameter's JSON Schema.
+    """
+
+    def __init__(self, rule: Rule, *, of: type = str, **keywords: Any) -> None:
+        self._rule = rule
+        self._type = of
+        self._keywords = keywords
+
+    def __get_pydantic_core_schema__(
+        self, source: Any, handler: GetCoreSchemaHandler
+    ) -> CoreSchema:
+        from pydantic_core import core_schema  # noqa: PLC0415 - not for commands
+
+        return core_schema.no_info_before_validator_function(self._apply, handler(source))
+
+    def __get_pydantic_json_schema__(
+        self, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
+        published = handler(schema)
+        for option in published.get("anyOf", [published]):
+            if option.get("type") != "null":
+                option.update(self._keywords)
+        return published
+
+    def _apply(self, value: Any) -> Any:
+        return apply_rule(self._rule, value) if isinstance(value, self._type) else value
+
+
+def apply_rule(rule: Rule, value: Any) -> Any:
+    """The value to use, for pydantic.
+
+    Raises:
+        PydanticCustomError: it holds the rule; `tools.arguments` knows the parameter's full name,
+            and asks the rule again.
+    """
+    from pydantic_core import PydanticCustomError  # noqa: PLC0415 - not for commands
+
+    try:
+        return rule(value, "")
+    except InvalidInput:
+        raise PydanticCustomError("rule", "invalid", {"rule": rule}) from None
+
+
+def text(longest: int) -> Limits:
+    """The limits of a text that is not empty, and is used without the spaces around it."""
 
     def check(value: str, field: str) -> str:
-        return check_text(value, field, shortest, longest)
+        return check_text(value, field, 1, longest)
 
-    not_blank = {"pattern": NOT_BLANK} if shortest else {}
-    return Limits(check, minLength=shortest, maxLength=longest, **not_blank)
+    return Limits(check, minLength=1, maxLength=longest, pattern=NOT_BLANK)
 
 
 def check_text(value: str, field: str, shortest: int, longest: int) -> str:
     """A text without the spaces around it."""
-    require_storable(field, value)
     trimmed = value.strip()
     if shortest <= len(trimmed) <= longest:
         return trimmed
@@ -54,10 +113,10 @@ def check_text(value: str, field: str, shortest: int, longest: int) -> str:
 
 
 def record_id(kind: str) -> Limits:
-    """The id of a record, a UUID in any of its spellings."""
+    """The limits of a record's id, a UUID in any of its spellings."""
 
-    def check(value: str, field: str) -> str:
-        return check_record_id(value, field, kind)
+    def check(value: str, field: str) -> UUID:
+        return UUID(check_record_id(value, field, kind))
 
     return Limits(check)
 
@@ -76,31 +135,6 @@ def check_record_id(
             rule="UUID",
             hint=hint,
         ) from None
-
-
-def require_text(field: str, value: object) -> None:
-    """See that an entry of a list is a text that can be stored.
-
-    Raises:
-        InvalidInput: it is something else.
-    """
-    if not isinstance(value, str):
-        message = f"{field} must be of type string, got {text_of_value(value)}"
-        raise InvalidInput.of(field, error_value(value), message, rule="string")
-    require_storable(field, value)
-
-
-def check_tags(tags: list[str], field: str) -> list[str]:
-    """Tags without the spaces around them, each once, in order."""
-    if len(tags) > MAX_TAGS:
-        message = f"Tags must have 0 to {MAX_TAGS} items, got {len(tags)}"
-        raise InvalidInput.of(field, len(tags), message, rule=f"0..{MAX_TAGS} items")
-    checked = []
-    for place, tag in enumerate(tags):
-        name = f"{field}.{place}"
-        require_text(name, tag)
-        checked.append(check_text(tag, name, 1, MAX_TAG_CHARS))
-    return list(dict.fromkeys(checked))
 
 
 def check_query(query: str, field: str = "query") -> str:
@@ -130,7 +164,8 @@ def check_project_id(project_id: str | None, field: str = "project_id") -> str |
     try:
         return None if project_id is None else validate_project_id(project_id)
     except InvalidInput as error:
-        raise _of_field(field, error) from None
+        error.details["field"] = field
+        raise
 
 
 def check_repo_path(repo_path: str, field: str = "repo_path") -> str:
@@ -138,7 +173,8 @@ def check_repo_path(repo_path: str, field: str = "repo_path") -> str:
     try:
         check_path(repo_path)
     except InvalidInput as error:
-        raise _of_field(field, error) from None
+        error.details["field"] = field
+        raise
     return repo_path
 
 
@@ -163,7 +199,11 @@ def check_repository_id(value: str, field: str) -> str:
     return check_record_id(value, field, "Repository", hint)
 
 
-def check_repository(value: str, field: str) -> str:
+def _repository_id(value: str, field: str) -> UUID:
+    return UUID(check_repository_id(value, field))
+
+
+def _repository(value: str, field: str) -> str:
     """The id of a repository, or all of them."""
     return value if value == ALL_REPOSITORIES else check_repository_id(value, field)
 
@@ -216,10 +256,10 @@ def check_directory(directory: str | None, field: str = "directory") -> str | No
 
 
 def check_ref(ref: str, field: str) -> str:
-    """Which states of the code to search: names separated by spaces, or a range."""
-    wanted = " ".join(ref.split())
-    if wanted and len(wanted) <= MAX_REF_CHARS and wanted.isprintable():
-        return wanted
+    """The states of the code to search: names separated by spaces, or a range."""
+    names = " ".join(ref.split())
+    if names and len(names) <= MAX_REF_CHARS and names.isprintable():
+        return names
     raise InvalidInput.of(
         field,
         ref[:200],
@@ -243,18 +283,13 @@ def check_moment(text: str | None, field: str, *, is_end: bool = False) -> datet
         raise InvalidInput.of(field, text[:50], message, rule=rule) from None
 
 
-def _of_field(field: str, error: CodebaseError) -> CodebaseError:
-    """The error under the name that this tool has for the parameter."""
-    return type(error)(error.message, hint=error.hint, details={**error.details, "field": field})
-
-
 PROJECT_ID = Limits(check_project_id, pattern=PROJECT_ID_PATTERN, minLength=1, maxLength=50)
 QUERY = Limits(check_query, pattern=NOT_BLANK, minLength=1, maxLength=MAX_QUERY_CHARS)
 REPO_PATH = Limits(check_repo_path, pattern=NOT_BLANK, minLength=1, maxLength=4096)
 NAME = Limits(check_name, pattern=NOT_BLANK, minLength=1, maxLength=MAX_NAME_CHARS)
-REPOSITORY_ID = Limits(check_repository_id)
-REPOSITORY = Limits(check_repository)
+REPOSITORY_ID = Limits(_repository_id)
+REPOSITORY = Limits(_repository)
 FILE_TYPE = Limits(check_file_type, pattern=FILE_TYPE_PATTERN)
 DIRECTORY = Limits(check_directory, maxLength=MAX_DIRECTORY_CHARS)
 REF = Limits(check_ref, pattern=NOT_BLANK, minLength=1, maxLength=MAX_REF_CHARS)
-TAGS = Limits(check_tags, maxItems=MAX_TAGS)
+TAG = text(MAX_TAG_CHARS)

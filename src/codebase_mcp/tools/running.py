@@ -1,4 +1,4 @@
-"""Which calls are under way, which wait, and how do they end when the server does?"""
+"""Running and waiting calls, and their end at shutdown."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from codebase_mcp.errors import Overloaded, ShuttingDown
 
 Content = TypeVar("Content")
 
-# A cancelled call closes its transaction first. One that hangs longer is abandoned.
+# A cancelled call closes its transaction first. After this time it is abandoned.
 _CANCEL_S = 0.5
 # A search takes some hundredths of a second, so this is the work of a few seconds.
 _WAITING_PER_PLACE = 16
@@ -26,7 +26,7 @@ _RETRY_AFTER_S = 2
 
 
 class _Share:
-    """Places, and how many calls wait for these."""
+    """Slots for calls, and the number of calls that wait for a slot."""
 
     def __init__(self, places: int, most_waiting: int) -> None:
         self.places = asyncio.Semaphore(places)
@@ -39,21 +39,16 @@ class _Share:
 
 
 class CallQueue:
-    """Lets some calls run at once and some others wait, in order; further ones are refused.
+    """Runs a limited number of calls at once; a limited number waits, further calls are refused.
 
     Without the limit each of a thousand calls would get a thousandth of the processor, and all of
-    them would time out. One of several callers gets half of it at most: else a few slow calls
-    would keep all others waiting. Calls of a ``single_client`` wait as long as it does: it has sent
-    them all, perhaps from a file, and would get no others by calling again.
+    them would time out. A caller gets half of the slots at most: else a few slow calls would delay
+    all callers. Calls of a ``single_client`` wait without a limit of time: it has sent all of them,
+    perhaps from a file, and gains nothing by calling again.
     """
 
     def __init__(
-        self,
-        name: str,
-        places: int,
-        *,
-        wait_s: float | None = _WAIT_S,
-        single_client: bool = False,
+        self, name: str, places: int, *, wait_s: float | None = _WAIT_S, single_client: bool = False
     ) -> None:
         self._name = name
         self._places = places
@@ -64,10 +59,10 @@ class CallQueue:
 
     @asynccontextmanager
     async def place(self, caller: str | None = None) -> AsyncIterator[None]:
-        """One of the places, while the block runs; without a caller there are no others.
+        """A slot, while the block runs; without a name there is only this caller.
 
         Raises:
-            Overloaded: too many others wait, or none has ended in time.
+            Overloaded: too many calls wait, or no slot became free in time.
         """
         shares = [self._whole] if caller is None else [self._share_of(caller), self._whole]
         if any(share.is_full for share in shares):
@@ -87,7 +82,7 @@ class CallQueue:
             yield
 
     def _share_of(self, caller: str) -> _Share:
-        """What a caller may take of the queue; kept while it has calls."""
+        """The share of a caller in the queue; kept while it has calls."""
         share = self._of_caller.get(caller)
         if share is None:
             share = _Share(max(1, self._places // 2), max(1, self._most_waiting // 2))
@@ -111,8 +106,8 @@ class CallQueue:
 class RunningCalls:
     """The calls of one server, each a task of its own.
 
-    A transport cancels what it runs again and again until it stops, so that nothing could be
-    awaited on the way out; here a call is cancelled once, and its end is waited for.
+    A transport cancels its own tasks repeatedly until they stop, so they cannot await anything
+    while they end. These tasks are cancelled once, and awaited.
     """
 
     def __init__(self) -> None:
@@ -123,7 +118,7 @@ class RunningCalls:
         return len(self._replies)
 
     async def run(self, call: Coroutine[Any, Any, Content]) -> Content:
-        """The outcome of a call, which is cancelled with its caller.
+        """The result of a call, which is cancelled with its caller.
 
         Raises:
             ShuttingDown: the server ends; the call was not started, or was cancelled.
@@ -147,14 +142,14 @@ class RunningCalls:
         return task.result()
 
     async def drain(self, limit_s: float) -> None:
-        """Take no new calls, let those under way finish, and cancel what takes longer."""
+        """Refuse new calls, wait for the running calls, and cancel those that exceed the limit."""
         self.is_draining = True
         if self._replies:
             await asyncio.wait(list(self._replies), timeout=limit_s)
         await self.stop()
 
     async def stop(self) -> None:
-        """Cancel what is under way; callers get their error at once."""
+        """Cancel the running calls; callers get their error at once."""
         late = list(self._replies.items())
         for task, reply in late:
             task.cancel()

@@ -1,9 +1,54 @@
-"""What does a published schema look like? It has no references: some clients do not follow them."""
+"""The JSON Schemas of parameters and replies, without references: some clients do not follow them.
+
+Parameters have three forms: the whole schema, what programs see of it, and what coding agents see.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+
+@cache
+def input_schema(arguments: type[BaseModel]) -> dict[str, Any]:
+    """The whole JSON Schema of a tool's parameters."""
+    schema = without_references(arguments.model_json_schema())
+    schema.pop("description", None)
+    return schema
+
+
+@cache
+def listed_schema(arguments: type[BaseModel]) -> dict[str, Any]:
+    """The schema in short, with what a client needs to fill in the parameters.
+
+    Values that it omits are still accepted, such as null where that means no value.
+    """
+    # Where defaults are not published, null is another thing than leaving a parameter out.
+    keep_null = "json_schema_extra" in arguments.model_config
+    schema = input_schema(arguments)
+    properties = {
+        name: _short(part, keep_null=keep_null and name != "project_id")
+        for name, part in schema.get("properties", {}).items()
+    }
+    return {**schema, "properties": properties}
+
+
+@cache
+def model_schema(arguments: type[BaseModel]) -> dict[str, Any]:
+    """The schema for coding agents, whose models pay for it, without patterns and lengths."""
+    return _for_models(listed_schema(arguments))
+
+
+def types_in(schema: Mapping[str, Any]) -> set[str]:
+    """The types that a schema allows; none where it allows all."""
+    if "anyOf" in schema:
+        return set().union(*map(types_in, schema["anyOf"]))
+    allowed = schema.get("type", [])
+    return {allowed} if isinstance(allowed, str) else set(allowed)
 
 
 def without_references(schema: dict[str, Any]) -> dict[str, Any]:
@@ -27,32 +72,19 @@ def _inline(schema: Any, definitions: Mapping[str, Any]) -> Any:
     }
 
 
-def listed_form(schema: dict[str, Any], *, keep_null: bool = False) -> dict[str, Any]:
-    """A schema of parameters with what a client needs to fill them in.
-
-    What is left out is still accepted: null where it says the same as leaving the parameter out.
-    """
-    properties = {
-        name: _short(part, keep_null=keep_null and name != "project_id")
-        for name, part in schema.get("properties", {}).items()
-    }
-    return {**schema, "properties": properties}
-
-
 # A model pays for each of them and hardly ever breaks them; errors name them.
 _NOT_FOR_MODELS = ("pattern", "minLength", "maxLength", "minItems", "maxItems", "format")
 _NULL = {"type": "null"}
 
 
-def for_models(schema: dict[str, Any]) -> dict[str, Any]:
-    """A listed schema without patterns and lengths, which are still checked."""
+def _for_models(schema: dict[str, Any]) -> dict[str, Any]:
     short = {key: value for key, value in schema.items() if key not in _NOT_FOR_MODELS}
     if "properties" in short:
-        short["properties"] = {n: for_models(part) for n, part in short["properties"].items()}
+        short["properties"] = {n: _for_models(part) for n, part in short["properties"].items()}
     if "items" in short:
-        short["items"] = for_models(short["items"])
+        short["items"] = _for_models(short["items"])
     if "anyOf" in short:
-        short["anyOf"] = [for_models(option) for option in short["anyOf"]]
+        short["anyOf"] = [_for_models(option) for option in short["anyOf"]]
     return short
 
 
@@ -74,5 +106,5 @@ def _short(part: dict[str, Any], *, keep_null: bool = False) -> dict[str, Any]:
 
 
 def _bare(part: dict[str, Any]) -> dict[str, Any]:
-    """What is inside of a parameter, whose own description tells of it."""
+    """A part of a parameter, without its description, as the parameter's own describes it."""
     return {key: value for key, value in _short(part).items() if key != "description"}

@@ -1,4 +1,4 @@
-"""What help does a client get with a weak answer?"""
+"""The help that a reply gives when its results are weak."""
 
 from __future__ import annotations
 
@@ -51,18 +51,18 @@ class HelpReply(BaseModel):
         return "\n".join(line for line in lines if line)
 
 
-def help_reply(found: Help) -> HelpReply:
+def help_reply(help: Help) -> HelpReply:
     """Help as clients see it."""
     reply = HelpReply(
-        hint=found.hint,
-        reasons=list(found.reasons),
-        words=dict(found.words),
-        nearest_words={word: list(near) for word, near in found.nearest.items()},
+        hint=help.hint,
+        reasons=list(help.reasons),
+        words=dict(help.words),
+        nearest_words={word: list(near) for word, near in help.nearest.items()},
     )
-    if found.better is not None:
+    if help.better is not None:
         reply.without_filters = BetterFileReply(
-            repository_id=found.better.repository_id,
-            file_path=found.better.file_path,
-            similarity_score=found.better.similarity,
+            repository_id=help.better.repository_id,
+            file_path=help.better.file_path,
+            similarity_score=help.better.similarity,
         )
     return reply

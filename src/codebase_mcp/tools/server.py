@@ -18,6 +18,7 @@ from collections.abc import (
 )
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import replace
+from functools import partial
 from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
@@ -29,22 +30,15 @@ from fastmcp.exceptions import NotFoundError
 from fastmcp.server.dependencies import get_context
 from fastmcp.server.middleware import CallNext, Middleware, MiddlewareContext
 from fastmcp.tools.base import InputRequiredToolResult, Tool, ToolResult
-from mcp_types import (
-    CallToolRequestParams,
-    ListToolsRequest,
-    NotificationParams,
-    ToolAnnotations,
-)
+from mcp_types import CallToolRequestParams, ListToolsRequest, NotificationParams, ToolAnnotations
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import PrivateAttr
 
 from codebase_mcp.errors import CodebaseError, forget_locals
-from codebase_mcp.guidance import ABSENT, ASK, GREP, INDEXED, STOP
 from codebase_mcp.projects.identity import FULL_ACCESS, Access, Identity
-from codebase_mcp.settings.table import DEFAULT_CALLS
 from codebase_mcp.tools.callers import identity_in
-from codebase_mcp.tools.calling import AppFactory, ReplyForm, ReportProgress, reply_of
-from codebase_mcp.tools.catalog import tools_of, unknown_tool
+from codebase_mcp.tools.calling import AppFactory, ReportProgress, reply_of
+from codebase_mcp.tools.catalog import tools_of, toolsets, unknown_tool
 from codebase_mcp.tools.clients import Replies, replies_for
 from codebase_mcp.tools.protocol_server import protocol_server
 from codebase_mcp.tools.redaction import private_folders, redacted
@@ -60,110 +54,62 @@ if TYPE_CHECKING:
 
 NAME = "codebase-mcp"
 
-CODE_INSTRUCTIONS = f"""\
-Search over code, by meaning and by words.
-
-1. search_code before grep and before reading files. {ASK}
-2. {STOP} {ABSENT} No results: reword it or drop filters.
-3. {INDEXED} index.state says how far. {GREP}
-"""
-ANCHORED = ("tasks", "memory", "entities", "work_items")
 ANCHOR_INSTRUCTIONS = """\
 anchors ([{file, symbol, commit}], one of them each, file relative to the root) tie a record to \
 code. They follow renames; when the code there changes they need review. Given again they replace \
 the old ones and count as reviewed; null or [] removes them."""
-RECORD_INSTRUCTIONS = {
-    "index": "index_codebase indexes large repositories in the background; get_indexing_status "
-    "says how far.",
-    "projects": "project_id names a workspace: lower case letters, digits, - and _. Omit it to "
-    "stay in yours (get_active_project).",
-    "tasks": "Begin with list_tasks; keep status, branch and commit true with update_task.",
-    "memory": "session start, then memory inject or search for what is known; store decisions and "
-    "what you learned, with anchors to the code.",
-    "vcs": "vcs compare_branches before a review or merge, analyze_impact before a commit.",
-    "symbols": "symbol says who defines, uses, calls and implements a name: instead of grep for "
-    "callers, and before you change it.",
-    "agents": "agent tells what other agents do, and them what you do.",
-    "entities": "Records with a schema of the user's own: query_entities before create_entity.",
-    "work_items": "Work in five levels: query_work_items, get_work_item_hierarchy.",
-}
 ERROR_INSTRUCTIONS = "Every error names the field, the rule, and what to do next."
 
 
-def instructions_for(toolsets: Collection[str]) -> str:
+def instructions_for(names: Collection[str]) -> str:
     """How to work with a server that shows these toolsets; below 2 KB for all of them."""
-    parts = [CODE_INSTRUCTIONS] if "code" in toolsets else []
-    parts += [line for name, line in RECORD_INSTRUCTIONS.items() if name in toolsets]
-    if not set(ANCHORED).isdisjoint(toolsets):
+    shown = toolsets(names)
+    parts = [toolset.instructions for toolset in shown]
+    if any("anchors" in tool.arguments.model_fields for toolset in shown for tool in toolset.tools):
         parts.append(ANCHOR_INSTRUCTIONS)
     return "\n".join([*parts, ERROR_INSTRUCTIONS])
 
 
 Lifespan = Callable[["App"], AbstractAsyncContextManager[None]]
 
-# What a client gets beside the reply of a tool, as metadata; None: nothing.
+# Makes the metadata of a reply; None for no metadata.
 ResultMeta = Callable[[Context, str, Reply], Awaitable[dict[str, Any] | None]]
 
 
 class AppHolder:
-    """Opens the product once, when first asked; ``directory`` is where its user works.
+    """Opens the product once, at the first call.
 
-    ``keeps_sessions`` is False where several processes answer at one address: what a client said
-    to one of them the others do not know. ``lifespan`` is what a server does in the background: it
-    begins when the product is open and ends before it closes. ``settings`` say which folders
-    are hidden from remote callers.
+    ``lifespan`` is what a server does in the background: it begins when the product is open and
+    ends before it closes.
     """
 
     def __init__(
         self,
-        open_app: AppFactory,
-        directory: Path | None = None,
-        *,
-        keeps_sessions: bool = True,
+        settings: Settings,
         lifespan: Lifespan | None = None,
-        settings: Settings | None = None,
+        *,
+        open_app: AppFactory | None = None,
     ) -> None:
         self.calls = RunningCalls()
         self.roots = ClientRoots()
         self.audit: AuditLog | None = None
         self.result_meta: ResultMeta | None = None
+        # Several processes at one address do not know what a client told another process.
+        self.keeps_sessions = settings.http_workers == 1
         self._settings = settings
-        places = DEFAULT_CALLS if settings is None else settings.calls
-        single = settings is not None and settings.transport == "stdio"
-        runs = max(1, places // 2)
-        self.queue = CallQueue("calls", places, single_client=single)
+        single = settings.transport == "stdio"
+        runs = max(1, settings.calls // 2)
+        self.queue = CallQueue("calls", settings.calls, single_client=single)
         self._index_runs = CallQueue("index runs", runs, wait_s=None, single_client=single)
-        self.keeps_sessions = keeps_sessions
-        self._open_app = open_app
-        access = FULL_ACCESS.reading() if settings and settings.read_only else FULL_ACCESS
-        self._process = Identity(f"process {uuid4()}", directory or Path.cwd(), access=access)
+        self._open_app = open_app or partial(_open_app, settings)
+        access = FULL_ACCESS.reading() if settings.read_only else FULL_ACCESS
+        directory = settings.project_dir or Path.cwd()
+        self._process = Identity(f"process {uuid4()}", directory, access=access)
         self._lock = asyncio.Lock()
         self._app: App | None = None
         self._lifespan = lifespan
         self._exit_stack = AsyncExitStack()
         self._is_closed = False
-
-    @classmethod
-    def of(cls, settings: Settings, lifespan: Lifespan | None = None) -> AppHolder:
-        """The product as these settings ask for it."""
-
-        async def open_app() -> App:
-            # In a thread, so that a client that lists tools meanwhile is answered.
-            await asyncio.to_thread(import_module, "codebase_mcp.app.app")
-            from codebase_mcp.app.app import App  # noqa: PLC0415 - not for the handshake
-
-            app = await App.open(settings)
-            # What is loaded by now stays. To look for garbage in it takes a quarter of a search.
-            gc.freeze()
-            return app
-
-        return cls(
-            open_app,
-            settings.project_dir,
-            keeps_sessions=settings.http_workers == 1,
-            lifespan=lifespan,
-            settings=settings,
-        )
 
     async def get(self) -> App:
         """The product, opened.
@@ -210,31 +156,27 @@ class AppHolder:
         Raises:
             CodebaseError: what the contract names.
         """
-        form = (
-            ReplyForm(replies)
-            if self._settings is None
-            else ReplyForm(replies, self._settings.reply_chars)
-        )
         call = reply_of(
             spec,
             arguments,
             self.get,
             identity,
             report_progress,
-            form=form,
+            replies=replies,
+            reply_chars=self._settings.reply_chars,
             audit=self.audit,
             queue=self._index_runs if spec.is_index_run else self.queue,
         )
         try:
             return await self.calls.run(call)
         except CodebaseError as error:
-            if identity.owner == self._process.owner or self._settings is None:
+            if identity.owner == self._process.owner:
                 raise
             folders = private_folders(self._settings)
             raise redacted(error, arguments, folders) from error
 
     def identity_of(self, context: Context) -> Identity:
-        """Who calls: this process's user, or over HTTP the key's owner, or the session's client."""
+        """The caller: the process's user; over HTTP the key's owner, or the session's client."""
         call = context.request_context
         request = None if call is None else call.request
         if request is None and context.transport in (None, "stdio"):
@@ -248,7 +190,7 @@ class AppHolder:
         return replace(caller, owner=f"session {context.session_id}")
 
     async def caller_of(self, context: Context) -> Identity | InputRequiredToolResult:
-        """Who calls, and where they stand; or a question that the client has to answer first."""
+        """The caller and its directories; or a question that the client has to answer first."""
         identity = self.identity_of(context)
         if identity is not self._process:
             return identity
@@ -259,16 +201,15 @@ class AppHolder:
 
     def replies_to(self, context: Context) -> Replies:
         """The form that the settings, or the name of the client, ask for."""
-        wanted = "auto" if self._settings is None else self._settings.replies
-        if wanted != "auto":
-            return "text" if wanted == "text" else "json"
+        if self._settings.replies != "auto":
+            return "text" if self._settings.replies == "text" else "json"
         if context.request_context is None:
             return "json"
         client = context.session.client_params
         return replies_for(None if client is None else client.client_info.name)
 
     async def close(self) -> None:
-        """Cancel what is under way, and close what was opened, for good."""
+        """Cancel the running calls, and close the product for good."""
         self._is_closed = True
         await self.calls.stop()
         async with self._lock:
@@ -276,8 +217,19 @@ class AppHolder:
             await self._exit_stack.aclose()
 
 
+async def _open_app(settings: Settings) -> App:
+    # In a thread, so that a client that lists tools meanwhile is answered.
+    await asyncio.to_thread(import_module, "codebase_mcp.app.app")
+    from codebase_mcp.app.app import App  # noqa: PLC0415 - not for the handshake
+
+    app = await App.open(settings)
+    # The modules loaded by now stay. Looking for garbage in them takes a quarter of a search.
+    gc.freeze()
+    return app
+
+
 class ContractTool(Tool):
-    """A tool of ours: checks the arguments, calls, and shapes reply and error alike."""
+    """A tool of ours for FastMCP."""
 
     _spec: ToolSpec = PrivateAttr()
     _holder: AppHolder = PrivateAttr()
@@ -319,7 +271,7 @@ class ContractTool(Tool):
 
 
 def _annotations(hints: Hints) -> ToolAnnotations:
-    """Hints as the protocol has them; none of our tools reaches out into the world."""
+    """Hints in the form of the protocol; our tools do not reach out into the world."""
     return ToolAnnotations(
         read_only_hint=hints.reads,
         destructive_hint=hints.destroys,
@@ -329,11 +281,11 @@ def _annotations(hints: Hints) -> ToolAnnotations:
 
 
 class Listing(Middleware):
-    """What is shown, and the answer to calls of what is not, each in the form for the client."""
+    """Lists the tools, and answers calls of unknown tools, in the form for the client."""
 
-    def __init__(self, holder: AppHolder, here: Mapping[str, ToolSpec]) -> None:
+    def __init__(self, holder: AppHolder, tools: Mapping[str, ToolSpec]) -> None:
         self._holder = holder
-        self._here = here
+        self._tools = tools
 
     async def on_list_tools(
         self,
@@ -346,16 +298,16 @@ class Listing(Middleware):
         tools = [
             tool
             for tool in listed
-            if (spec := self._here.get(tool.name)) is None or spec.is_open_to(access)
+            if (spec := self._tools.get(tool.name)) is None or spec.is_open_to(access)
         ]
         if self._replies(context) == "json":
             return tools
         return [self._for_models(tool) for tool in tools]
 
     def _for_models(self, tool: Tool) -> Tool:
-        """A tool as an agent's model reads it, which pays for each word."""
+        """A tool for an agent's model, which pays for each word."""
         changes: dict[str, Any] = {"output_schema": None}
-        if (spec := self._here.get(tool.name)) is not None:
+        if (spec := self._tools.get(tool.name)) is not None:
             changes["parameters"] = spec.model_schema()
         return tool.model_copy(update=changes)
 
@@ -368,8 +320,8 @@ class Listing(Middleware):
             return await call_next(context)
         except NotFoundError:  # only the library looks tools up: ours raise none
             access = self._access(context)
-            here = [name for name, spec in self._here.items() if spec.is_open_to(access)]
-            unknown = unknown_tool(context.message.name, here)
+            shown = [name for name, spec in self._tools.items() if spec.is_open_to(access)]
+            unknown = unknown_tool(context.message.name, shown)
             return failure(unknown, self._replies(context))
 
     def _access(self, context: MiddlewareContext[Any]) -> Access:
@@ -381,27 +333,9 @@ class Listing(Middleware):
         return "json" if within is None else self._holder.replies_to(within)
 
 
-def build_server(
-    open_app: AppFactory,
-    toolsets: Iterable[str],
-    *,
-    directory: Path | None = None,
-) -> FastMCP[None]:
-    """A server with the tools of some toolsets; it closes the product when it ends.
-
-    ``directory`` is where its user works, the working directory unless given.
-    """
-    return server_of(AppHolder(open_app, directory), toolsets)
-
-
-def server_of(
-    holder: AppHolder,
-    toolsets: Iterable[str],
-    *,
-    closes: bool = True,
-) -> FastMCP[None]:
-    """A server on a product that it closes when it ends, unless that serves others as well."""
-    shown = tuple(toolsets)
+def server_of(holder: AppHolder, names: Iterable[str], *, closes: bool = True) -> FastMCP[None]:
+    """A server for a product; at its end it closes the product, unless other servers use it."""
+    shown = tuple(names)
 
     @asynccontextmanager
     async def lifespan(_: FastMCP[None]) -> AsyncIterator[None]:
@@ -412,7 +346,7 @@ def server_of(
                 await holder.close()
 
     specs = tools_of(shown)
-    # By itself the library lists all tools for the schema of one, with every call over HTTP.
+    # By itself the library lists all tools to find a schema, with every call over HTTP.
     schemas = {spec.name: spec.listed_schema() for spec in specs}
     server = FastMCP(
         NAME,
@@ -421,7 +355,7 @@ def server_of(
         tools=[ContractTool.of(spec, holder) for spec in specs],
         middleware=[Listing(holder, {spec.name: spec for spec in specs})],
         lifespan=lifespan,
-        dereference_schemas=False,  # ours hold no reference; looking for one took 30 ms a list
+        dereference_schemas=False,  # ours hold no references; looking for them took 30 ms a list
     )
     protocol = protocol_server(server)
     protocol.get_tool_input_schema = schemas.get

@@ -1,4 +1,4 @@
-"""The tool ``session`` of the toolset ``memory``: stretches of work, and what was done in each."""
+"""The tool ``session`` of the toolset ``memory``: stretches of work."""
 
 from __future__ import annotations
 
@@ -11,11 +11,13 @@ from uuid import UUID
 
 from pydantic import BaseModel, Field
 
+from codebase_mcp.tools.arguments import Arguments
 from codebase_mcp.tools.fields import ProjectId, RecordReply, ShownName
 from codebase_mcp.tools.observations import ObservationReply, observation_reply
+from codebase_mcp.tools.reply import ReplyPart
 from codebase_mcp.tools.rules import MAX_SESSION_ID_CHARS, text
 from codebase_mcp.tools.text import joined, moment
-from codebase_mcp.tools.toolset import Arguments, Caller, Hints, ToolSpec
+from codebase_mcp.tools.toolset import REPEATS, Caller, Operation, ToolSpec
 
 if TYPE_CHECKING:
     from codebase_mcp.records.memory import Observation
@@ -36,7 +38,7 @@ class Session(Arguments):
     project_id: ProjectId = None
 
 
-class TaskTouched(BaseModel):
+class TaskTouched(ReplyPart):
     """A task as it is now, and when the session last changed it."""
 
     id: UUID
@@ -45,7 +47,7 @@ class TaskTouched(BaseModel):
     touched_at: datetime
 
 
-class AgentSeen(BaseModel):
+class AgentSeen(ReplyPart):
     """What an agent did in the session."""
 
     agent_id: UUID
@@ -56,7 +58,7 @@ class AgentSeen(BaseModel):
 
 
 class SessionContext(BaseModel):
-    """What was done in a session, and where it stands."""
+    """The work in a session, and its branch and commit."""
 
     observations: list[ObservationReply] = Field(description="The newest 20, as previews.")
     tasks: list[TaskTouched] = Field(description="Last touched first.")
@@ -71,7 +73,7 @@ class SessionContext(BaseModel):
     ended_at: datetime | None
 
     def text_lines(self) -> Iterator[str]:
-        """Where it stands, then what was done."""
+        """Branch and commit, then the work."""
         ended = f"ended {moment(self.ended_at)}" if self.ended_at else None
         yield joined(f"started {moment(self.started_at)}", ended, by=", ")
         now, then = (self.branch, self.commit), (self.start_branch, self.start_commit)
@@ -125,18 +127,16 @@ async def session(caller: Caller, arguments: Session) -> SessionReply:
 
 async def _start(caller: Caller, arguments: Session) -> SessionReply:
     from codebase_mcp.records.sessions import start_session  # noqa: PLC0415 - not for the
-    # handshake, as all that is imported within functions here
+    # handshake, like all imports within functions
 
     directory = caller.identity.directory
     head = await _head_of(directory)
-    async with caller.enter(arguments.project_id) as here:
-        started = await start_session(here.tx, arguments.session_id, here.owner, directory, head)
-    return SessionReply(
-        session_id=started.id,
-        status="started",
-        timestamp=started.started_at,
-        project_id=here.project.project_id,
-        project_source=here.source,
+    async with caller.enter(arguments.project_id) as project:
+        started = await start_session(
+            project.tx, arguments.session_id, project.owner, directory, head
+        )
+    return SessionReply.of(
+        project, session_id=started.id, status="started", timestamp=started.started_at
     )
 
 
@@ -144,61 +144,54 @@ async def _end(caller: Caller, arguments: Session) -> SessionReply:
     from codebase_mcp.records.sessions import end_session  # noqa: PLC0415
 
     head = await _head_of(caller.identity.directory)
-    async with caller.enter(arguments.project_id) as here:
-        ended = await end_session(here.tx, arguments.session_id, head)
-    return SessionReply(
-        session_id=ended.id,
-        status="ended",
-        timestamp=ended.ended_at,
-        project_id=here.project.project_id,
-        project_source=here.source,
-    )
+    async with caller.enter(arguments.project_id) as project:
+        ended = await end_session(project.tx, arguments.session_id, head)
+    return SessionReply.of(project, session_id=ended.id, status="ended", timestamp=ended.ended_at)
 
 
 async def _get_context(caller: Caller, arguments: Session) -> SessionReply:
     from codebase_mcp.records.memory import newest  # noqa: PLC0415
     from codebase_mcp.records.sessions import activity_in, find_session  # noqa: PLC0415
 
-    async with caller.enter(arguments.project_id, readonly=True) as here:
-        found = await find_session(here.tx, arguments.session_id)
-        observations = await newest(here.tx, OBSERVATIONS_SHOWN, session_id=found.id)
-        tasks, agents = await activity_in(here.tx, found.id)
-    # Where a session was started is for those to look at who work on this machine.
-    local = caller.identity.directory is not None and found.directory is not None
-    head = await _head_of(Path(found.directory) if local and found.directory else None)
-    return SessionReply(
-        session_id=found.id,
-        status="active" if found.ended_at is None else "ended",
-        context=_context(found, head, observations, tasks, agents),
+    async with caller.enter(arguments.project_id, readonly=True) as project:
+        record = await find_session(project.tx, arguments.session_id)
+        observations = await newest(project.tx, OBSERVATIONS_SHOWN, session_id=record.id)
+        tasks, agents = await activity_in(project.tx, record.id)
+    # Only callers on this machine may look at the directory in which a session was started.
+    local = caller.identity.directory is not None and record.directory is not None
+    head = await _head_of(Path(record.directory) if local and record.directory else None)
+    return SessionReply.of(
+        project,
+        session_id=record.id,
+        status="active" if record.ended_at is None else "ended",
+        context=_context(record, head, observations, tasks, agents),
         timestamp=datetime.now(UTC),
-        project_id=here.project.project_id,
-        project_source=here.source,
     )
 
 
 def _context(
-    found: SessionRecord,
+    record: SessionRecord,
     head: Head,
     observations: list[Observation],
     tasks: list[TouchedTask],
     agents: list[AgentActivity],
 ) -> SessionContext:
-    is_known = head.branch is not None or head.commit is not None
+    is_checked_out = head.branch is not None or head.commit is not None
     return SessionContext(
-        observations=[observation_reply(one, "preview") for one in observations],
-        tasks=[TaskTouched.model_validate(task, from_attributes=True) for task in tasks],
-        agents=[AgentSeen.model_validate(agent, from_attributes=True) for agent in agents],
-        branch=head.branch if is_known else found.start_branch,
-        commit=head.commit if is_known else found.start_commit,
-        start_branch=found.start_branch,
-        start_commit=found.start_commit,
-        started_at=found.started_at,
-        ended_at=found.ended_at,
+        observations=[observation_reply(each, "preview") for each in observations],
+        tasks=[TaskTouched.model_validate(task) for task in tasks],
+        agents=[AgentSeen.model_validate(agent) for agent in agents],
+        branch=head.branch if is_checked_out else record.start_branch,
+        commit=head.commit if is_checked_out else record.start_commit,
+        start_branch=record.start_branch,
+        start_commit=record.start_commit,
+        started_at=record.started_at,
+        ended_at=record.ended_at,
     )
 
 
 async def _head_of(directory: Path | None) -> Head:
-    """What is checked out there; nothing where that is unknown."""
+    """The branch and commit in a directory; both None where they are unknown."""
     from codebase_mcp.source.git import Head, head_of  # noqa: PLC0415
 
     nothing = Head(None, None)
@@ -207,12 +200,13 @@ async def _head_of(directory: Path | None) -> Head:
     return await asyncio.to_thread(head_of, directory) or nothing
 
 
-SESSION = ToolSpec(
-    name="session",
-    title="Work in a session",
-    arguments=Session,
-    run=session,
-    reply=SessionReply,
-    annotations=Hints(repeats=True),
-    operation_scopes={"get_context": "read"},
+SESSION = ToolSpec.of(
+    session,
+    "Work in a session",
+    REPEATS,
+    operations={
+        "start": Operation(("session_id",)),
+        "end": Operation(("session_id",)),
+        "get_context": Operation(("session_id",), scope="read"),
+    },
 )

@@ -7,14 +7,20 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from pydantic import Field
 
 from codebase_mcp.errors import InvalidInput
+from codebase_mcp.tools.arguments import Arguments
 from codebase_mcp.tools.fields import ProjectId, ReplyBudget, RepositoryChoice, named_repository
-from codebase_mcp.tools.operations import Operation, check_operation
 from codebase_mcp.tools.rules import REF, text
 from codebase_mcp.tools.symbol_reply import SymbolReply, symbol_reply
-from codebase_mcp.tools.toolset import Arguments, Caller, Hints, Toolset, ToolSpec
+from codebase_mcp.tools.toolset import READS, Caller, Operation, Toolset
 
 if TYPE_CHECKING:
     from codebase_mcp.symbols.answer import SymbolQuestion
+
+TOOLSET = Toolset(
+    "symbols",
+    "symbol says who defines, uses, calls and implements a name: instead of grep for callers, and "
+    "before you change it.",
+)
 
 MAX_SYMBOL_CHARS = 500
 MAX_DEPTH = 3
@@ -50,9 +56,7 @@ class SymbolArguments(Arguments):
         str | None, text(MAX_SYMBOL_CHARS), Field(description="outline: a file or directory.")
     ] = None
     ref: Annotated[
-        str | None,
-        REF,
-        Field(description="A branch, tag or commit instead of the files on disk."),
+        str | None, REF, Field(description="A branch, tag or commit instead of the files on disk.")
     ] = None
     depth: Annotated[int, Field(ge=1, le=MAX_DEPTH, description="Levels of a tree.")] = 1
     limit: Annotated[int, Field(ge=1, le=500, description="Entries at most.")] = 50
@@ -61,6 +65,7 @@ class SymbolArguments(Arguments):
     repository_id: RepositoryChoice = None
 
 
+@TOOLSET.tool("Definitions and uses of a name", READS, operations=OPERATIONS)
 async def symbol(caller: Caller, arguments: SymbolArguments) -> SymbolReply:
     """Who defines and uses a name. Use it after search_code has found a name, before you change it.
 
@@ -95,12 +100,11 @@ def question_of(arguments: SymbolArguments) -> SymbolQuestion:
     """The question that some arguments ask.
 
     Raises:
-        InvalidInput: it is about nothing, or about a name and a place.
+        InvalidInput: they name nothing, or a name and a place.
     """
     from codebase_mcp.symbols.lookup import parse_place  # noqa: PLC0415 - not for the handshake
     from codebase_mcp.tools.answers import symbol_question  # noqa: PLC0415
 
-    check_operation(OPERATIONS, arguments.operation, arguments)
     if arguments.operation == "outline":
         target = arguments.path or ""
     else:
@@ -118,18 +122,3 @@ def question_of(arguments: SymbolArguments) -> SymbolQuestion:
         depth=arguments.depth,
         limit=arguments.limit,
     )
-
-
-SYMBOLS = Toolset(
-    "symbols",
-    (
-        ToolSpec(
-            name="symbol",
-            title="Definitions and uses of a name",
-            arguments=SymbolArguments,
-            run=symbol,
-            reply=SymbolReply,
-            annotations=Hints(reads=True, repeats=True),
-        ),
-    ),
-)

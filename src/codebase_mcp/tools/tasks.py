@@ -1,4 +1,4 @@
-"""The toolset ``tasks``: what is to be done, and how far it is."""
+"""The toolset ``tasks``: work to do, and its state."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 from uuid import UUID
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import ConfigDict, Field
 
 from codebase_mcp.errors import InvalidInput
 from codebase_mcp.records.vocabulary import TaskStatus
+from codebase_mcp.tools.arguments import Arguments
 from codebase_mcp.tools.fields import (
     COMMIT_PATTERN,
     AnchorReply,
@@ -22,18 +23,20 @@ from codebase_mcp.tools.fields import (
     ProjectReply,
     RecordReply,
     anchor_lines,
-    anchor_replies,
     places_of,
     publish_no_defaults,
 )
-from codebase_mcp.tools.limits import Limits
-from codebase_mcp.tools.rules import check_text, record_id, text
+from codebase_mcp.tools.reply import ReplyPart
+from codebase_mcp.tools.rules import Limits, check_text, record_id, text
 from codebase_mcp.tools.text import INDENT, body, joined, moment, page
-from codebase_mcp.tools.toolset import Arguments, Caller, Hints, Toolset, ToolSpec
+from codebase_mcp.tools.toolset import READS, Caller, Hints, Toolset
 
 if TYPE_CHECKING:
-    from codebase_mcp.app.app import InProject
-    from codebase_mcp.records.tasks import Task, TaskChanges
+    from codebase_mcp.records.tasks import TaskChanges
+
+TOOLSET = Toolset(
+    "tasks", "Begin with list_tasks; keep status, branch and commit true with update_task."
+)
 
 MAX_TITLE_CHARS = 200
 MAX_BRANCH_CHARS = 200
@@ -60,18 +63,10 @@ def check_commit(commit: str, field: str) -> str:
 
 TaskId = Annotated[UUID, record_id("Task"), Field(description="Id of the task (UUID).")]
 Description = Annotated[
-    str | None,
-    Field(
-        description="What to do, and how to see that it is done.",
-        max_length=2_000,
-    ),
+    str | None, Field(description="What to do, and how to see that it is done.", max_length=2_000)
 ]
 Notes = Annotated[
-    str | None,
-    Field(
-        description="Findings, decisions, what was tried.",
-        max_length=5_000,
-    ),
+    str | None, Field(description="Findings, decisions, what was tried.", max_length=5_000)
 ]
 PlanningReferences = Annotated[
     list[Annotated[str, Field(max_length=500)]] | None,
@@ -85,10 +80,7 @@ class GetTask(Arguments):
 
 
 class ListTasks(Arguments):
-    status: Annotated[
-        TaskStatus | None,
-        Field(description="Only this status."),
-    ] = None
+    status: Annotated[TaskStatus | None, Field(description="Only this status.")] = None
     branch: Annotated[
         str | None,
         Limits(check_branch_prefix, maxLength=MAX_BRANCH_CHARS),
@@ -118,9 +110,7 @@ class UpdateTask(Arguments):
     notes: Notes = None
     status: Annotated[TaskStatus, Field(description="How far it is.")] = "need to be done"
     branch: Annotated[
-        str | None,
-        text(MAX_BRANCH_CHARS),
-        Field(description="Git branch to link."),
+        str | None, text(MAX_BRANCH_CHARS), Field(description="Git branch to link.")
     ] = None
     commit: Annotated[
         str | None,
@@ -132,7 +122,7 @@ class UpdateTask(Arguments):
     project_id: ProjectId = None
 
 
-class TaskItem(BaseModel):
+class TaskItem(ReplyPart):
     """A task, as lists show it."""
 
     id: UUID
@@ -158,10 +148,10 @@ class TaskItem(BaseModel):
         )
 
 
-class TaskEventReply(BaseModel):
+class TaskEventReply(ReplyPart):
     """A change; the first is the task's creation. null is: not linked, or not there yet."""
 
-    model_config = ConfigDict(serialize_by_alias=True)
+    model_config = ConfigDict(serialize_by_alias=True, validate_by_name=True)
 
     at: datetime
     field: Literal["status", "branch", "commit"]
@@ -188,7 +178,7 @@ class TaskReply(RecordReply, TaskItem):
 
 
 class ChangedTaskReply(TaskReply):
-    """A task as the caller has just made it: its text does not repeat what was sent."""
+    """A new or changed task; its text does not repeat the caller's texts."""
 
     def text_lines(self) -> Iterator[str]:
         """The task in a line, and where its anchors are."""
@@ -207,40 +197,42 @@ class TasksReply(ProjectReply):
         yield from (task.line() for task in self.tasks)
 
 
+@TOOLSET.tool("Create a task")
 async def create_task(caller: Caller, arguments: CreateTask) -> TaskReply:
     """Write down work that others, or you later, should find again: one task for each result that
     can be checked.
 
     Not for the steps of what you do right now, nor for findings: those are memory's. See list_tasks
-    first whether it is there. Next: update_task when work begins.
+    first whether it is tproject. Next: update_task when work begins.
     """
     from codebase_mcp.records.tasks import create_task as create  # noqa: PLC0415
 
-    places = places_of(arguments.anchors)
-    async with caller.enter(arguments.project_id) as here:
+    async with caller.enter(arguments.project_id) as project:
         task = await create(
-            here.tx,
+            project.tx,
             arguments.title,
             description=arguments.description,
             notes=arguments.notes,
             planning_references=arguments.planning_references or (),
-            anchors=places,
-            owner=here.owner,
+            anchors=places_of(arguments.anchors),
+            owner=project.owner,
         )
-    return _reply(task, here, ChangedTaskReply)
+    return ChangedTaskReply.of(project, task)
 
 
+@TOOLSET.tool("Read a task", READS)
 async def get_task(caller: Caller, arguments: GetTask) -> TaskReply:
     """Read one task whole: texts, links, anchors, history. An anchor in "needs_review" points to
     code that has changed since.
     """
     from codebase_mcp.records.tasks import get_task as get  # noqa: PLC0415
 
-    async with caller.enter(arguments.project_id, readonly=True) as here:
-        task = await get(here.tx, arguments.task_id)
-    return _reply(task, here)
+    async with caller.enter(arguments.project_id, readonly=True) as project:
+        task = await get(project.tx, arguments.task_id)
+    return TaskReply.of(project, task)
 
 
+@TOOLSET.tool("List tasks", READS)
 async def list_tasks(caller: Caller, arguments: ListTasks) -> TasksReply:
     """List tasks, newest first.
 
@@ -251,17 +243,14 @@ async def list_tasks(caller: Caller, arguments: ListTasks) -> TasksReply:
     from codebase_mcp.records.tasks import list_tasks as find  # noqa: PLC0415
 
     paging = Paging.asked(arguments.limit, arguments.offset, arguments.cursor)
-    async with caller.enter(arguments.project_id, readonly=True) as here:
-        page = await find(here.tx, paging, status=arguments.status, branch=arguments.branch)
-    return TasksReply(
-        tasks=[TaskItem(**_fields(task)) for task in page.items],
-        total_count=page.total,
-        next_cursor=page.next_cursor,
-        project_id=here.project.project_id,
-        project_source=here.source,
+    async with caller.enter(arguments.project_id, readonly=True) as project:
+        page = await find(project.tx, paging, status=arguments.status, branch=arguments.branch)
+    return TasksReply.of(
+        project, tasks=page.items, total_count=page.total, next_cursor=page.next_cursor
     )
 
 
+@TOOLSET.tool("Change a task", Hints(destroys=True, repeats=True))
 async def update_task(caller: Caller, arguments: UpdateTask) -> TaskReply:
     """Change a task: only what you give; null clears or unlinks.
 
@@ -274,78 +263,8 @@ async def update_task(caller: Caller, arguments: UpdateTask) -> TaskReply:
     changes: dict[str, Any] = {name: getattr(arguments, name) for name in given}
     if "anchors" in changes:
         changes["anchors"] = places_of(arguments.anchors)
-    async with caller.enter(arguments.project_id) as here:
+    async with caller.enter(arguments.project_id) as project:
         task = await update(
-            here.tx, arguments.task_id, cast("TaskChanges", changes), owner=here.owner
+            project.tx, arguments.task_id, cast("TaskChanges", changes), owner=project.owner
         )
-    return _reply(task, here, ChangedTaskReply)
-
-
-def _fields(task: Task) -> dict[str, Any]:
-    return {
-        "id": task.id,
-        "title": task.title,
-        "description": task.description,
-        "notes": task.notes,
-        "status": task.status,
-        "created_at": task.created_at,
-        "updated_at": task.updated_at,
-        "branch": task.branch,
-        "commit": task.commit,
-        "planning_references": task.planning_references,
-        "branches": task.branches,
-        "commits": task.commits,
-        "anchors": anchor_replies(task.anchors),
-    }
-
-
-def _reply(task: Task, here: InProject, kind: type[TaskReply] = TaskReply) -> TaskReply:
-    history = [
-        TaskEventReply.model_validate({"at": e.at, "field": e.field, "from": e.old, "to": e.new})
-        for e in task.history or ()
-    ]
-    return kind(
-        **_fields(task),
-        history=history,
-        project_id=here.project.project_id,
-        project_source=here.source,
-    )
-
-
-TASKS = Toolset(
-    "tasks",
-    (
-        ToolSpec(
-            name="create_task",
-            title="Create a task",
-            arguments=CreateTask,
-            run=create_task,
-            reply=TaskReply,
-            annotations=Hints(),
-        ),
-        ToolSpec(
-            name="get_task",
-            title="Read a task",
-            arguments=GetTask,
-            run=get_task,
-            reply=TaskReply,
-            annotations=Hints(reads=True, repeats=True),
-        ),
-        ToolSpec(
-            name="list_tasks",
-            title="List tasks",
-            arguments=ListTasks,
-            run=list_tasks,
-            reply=TasksReply,
-            annotations=Hints(reads=True, repeats=True),
-        ),
-        ToolSpec(
-            name="update_task",
-            title="Change a task",
-            arguments=UpdateTask,
-            run=update_task,
-            reply=TaskReply,
-            annotations=Hints(destroys=True, repeats=True),
-        ),
-    ),
-)
+    return ChangedTaskReply.of(project, task)

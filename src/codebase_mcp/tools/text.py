@@ -1,4 +1,4 @@
-"""How does a reply read as text? Short lines, ids whole, nothing that is null or empty."""
+"""Writes replies as text: short lines, whole ids, no empty values."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ def body(label: str, text: str | None) -> Iterator[str]:
 
 
 def joined(*parts: str | None, by: str = "  ") -> str:
-    """The parts that are not empty, on one line."""
+    """The parts on a line, without the empty parts."""
     return by.join(part for part in parts if part)
 
 
 def page(count: int, total: int, kind: str, next_cursor: str | None) -> str:
-    """The first line of a page of records: how many there are, and how to get at the next ones."""
-    found = f"{count} of {total}" if count < total else str(total)
+    """The first line of a page of records: their number, and the cursor of the next page."""
+    shown = f"{count} of {total}" if count < total else str(total)
     after = f'; next page: cursor="{next_cursor}"' if next_cursor else ""
-    return f"{found} {kind}{after}" if total else f"no {kind}"
+    return f"{shown} {kind}{after}" if total else f"no {kind}"
 
 
 def lines_of(fields: Mapping[str, Any], indent: str = "") -> Iterator[str]:
-    """Any fields: a line each, what is inside further in, lists of records a line a record."""
+    """Fields, a line each; nested fields are indented, and each record of a list has a line."""
     for name, value in fields.items():
         if value in _EMPTY:
             continue
@@ -88,17 +88,17 @@ def error_text(error: Mapping[str, Any]) -> str:
 
 
 def _where(details: dict[str, Any], shown: str) -> Iterator[str]:
-    """What the details add to the message and the hint."""
+    """The details that message and hint do not say."""
     details.pop("jsonrpc_code", None)
     problems = details.pop("fields", None)
-    for one in problems if isinstance(problems, list) else ():
-        what = one.get("message") or f"{one.get('value')}: {one.get('constraint')}"
-        yield joined(f"{one.get('field')}: {what}", one.get("hint"), by=". ")
+    for problem in problems if isinstance(problems, list) else ():
+        reason = problem.get("message") or f"{problem.get('value')}: {problem.get('constraint')}"
+        yield joined(f"{problem.get('field')}: {reason}", problem.get("hint"), by=". ")
     name, value = details.pop("field", None), details.pop("value", None)
     rule = details.pop("constraint", None)
     if name and rule != "required":
         given = "" if value is None else f" = {compact(value)}"
         yield joined(f"{name}{given}", f"rule: {rule}" if rule else None, by="; ")
-    others = {k: v for k, v in details.items() if v not in _EMPTY and str(v) not in shown}
-    if others:
-        yield _inline(others)
+    further = {k: v for k, v in details.items() if v not in _EMPTY and str(v) not in shown}
+    if further:
+        yield _inline(further)

@@ -1,20 +1,19 @@
-"""What is a tool here? Its arguments, its function, its reply, and how it is announced."""
+"""How a tool is declared: by a function, whose annotations name its arguments and its reply."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, field
-from functools import cache
 from inspect import cleandoc
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar, get_type_hints
 
-from pydantic import BaseModel, ConfigDict
-
+from codebase_mcp.errors import PermissionDenied
+from codebase_mcp.projects.identity import SCOPES
 from codebase_mcp.settings.table import MAX_REPLY_CHARS
+from codebase_mcp.tools.arguments import Arguments
 from codebase_mcp.tools.clients import Replies
-from codebase_mcp.tools.limits import Rule, rules_of
 from codebase_mcp.tools.reply import Reply
-from codebase_mcp.tools.schemas import for_models, listed_form, without_references
+from codebase_mcp.tools.schemas import input_schema, listed_schema, model_schema
 
 if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
@@ -24,19 +23,13 @@ if TYPE_CHECKING:
     from codebase_mcp.projects.identity import Access, Identity, Scope
 
 
-class Arguments(BaseModel):
-    """The parameters of a tool; their JSON Schema is what clients see."""
-
-    model_config = ConfigDict(extra="forbid")
-
-
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who calls, and how: what a tool may know in addition to its arguments.
+    """The caller of a tool.
 
-    ``given`` are the parameter names as the client wrote them. ``report_progress`` takes what is
-    done, the total and a message. ``replies`` is the form that the caller gets, ``reply_chars``
-    what a text reply may take where the call does not say it.
+    ``given`` are the parameter names as the client wrote them. ``report_progress`` takes the part
+    that is done, the total and a message. ``replies`` is the form of the reply, ``reply_chars`` the
+    default length of a text reply.
     """
 
     app: App
@@ -47,7 +40,7 @@ class Caller:
     reply_chars: int
 
     def reply_budget(self, max_chars: int | None = None) -> int:
-        """How many characters a text reply may take; ``max_chars`` is what the call says."""
+        """The length of a text reply in characters; ``max_chars`` is the limit in the call."""
         return min(max_chars or self.reply_chars, MAX_REPLY_CHARS)
 
     async def report_index_run(self, progress: RunProgress) -> None:
@@ -58,60 +51,104 @@ class Caller:
     def enter(
         self, project_id: str | None, *, readonly: bool = False
     ) -> AbstractAsyncContextManager[InProject]:
-        """A transaction in the project that this call means."""
+        """A transaction in the project of this call."""
         return self.app.enter(project_id, self.identity, readonly=readonly)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hints:
-    """What clients may know before they call a tool: only reads; may overwrite or delete; called
-    again with the same arguments does nothing more."""
+    """Hints for clients: the tool only reads; it may overwrite or delete; a second call with the
+    same arguments changes nothing more."""
 
     reads: bool = False
     destroys: bool = False
     repeats: bool = False
 
 
+READS = Hints(reads=True, repeats=True)
+REPEATS = Hints(repeats=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """An operation of a tool: its required and its optional parameters.
+
+    ``scope`` replaces the scope of the tool.
+    """
+
+    required: tuple[str, ...] = ()
+    optional: tuple[str, ...] = ()
+    scope: Scope | None = None
+
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        return self.required + self.optional
+
+
+Run = Callable[[Caller, Any], Awaitable[Reply]]
+DeclaredRun = TypeVar("DeclaredRun", bound=Run)
+
+
 @dataclass(frozen=True, slots=True)
 class ToolSpec:
-    """One tool. Agents read its ``text``, or else the docstring of ``run``."""
+    """A tool. Agents read its ``text``, or else the docstring of ``run``."""
 
     name: str
     title: str
     arguments: type[Arguments]
-    run: Callable[[Caller, Any], Awaitable[Reply]]
+    run: Run
     reply: type[Reply]
-    annotations: Hints
+    annotations: Hints = field(default_factory=Hints)
     text: str = ""
     is_index_run: bool = False
     """Whether a call runs for as long as a repository takes; such calls have their own queue."""
-    collection_maxima: Mapping[str, int] = field(default_factory=dict)
-    """Upper limits for callers that name a collection, where they may ask for more."""
+    collection_arguments: type[Arguments] | None = None
+    """The arguments for callers that name a collection, if they have other limits."""
     scope: Scope | None = None
-    """What a caller needs, where it is not to read for a tool that reads, else to write."""
-    operation_scopes: Mapping[str, Scope] = field(default_factory=dict)
-    """Operations that need another scope than the tool."""
+    """The scope that callers need; by default read for a tool that only reads, else write."""
+    operations: Mapping[str, Operation] = field(default_factory=dict)
     failures: Mapping[str, str] = field(default_factory=dict)
-    """What the documents say in place of an error's own message, by its code."""
+    """Messages of the original documents, by the code of the error whose message they replace."""
+
+    @classmethod
+    def of(cls, run: Run, title: str, annotations: Hints, **facts: Any) -> ToolSpec:
+        """The tool that a function declares by its name, its docstring and its annotations."""
+        types = get_type_hints(run)
+        return cls(
+            run.__name__, title, types["arguments"], run, types["return"], annotations, **facts
+        )
 
     def scope_of(self, operation: str | None) -> Scope:
         """The scope that a caller needs for an operation of the tool, or for the tool."""
-        own = self.scope or ("read" if self.annotations.reads else "write")
-        return own if operation is None else self.operation_scopes.get(operation, own)
+        declared = self.operations.get(operation or "", Operation()).scope
+        return declared or self.scope or ("read" if self.annotations.reads else "write")
 
     def is_open_to(self, access: Access) -> bool:
-        """Whether a caller may call it at all: one of its operations is enough."""
-        needed = {self.scope_of(None), *self.operation_scopes.values()}
+        """Whether a caller may call it at all: the scope of any operation is enough."""
+        needed = {self.scope_of(None), *map(self.scope_of, self.operations)}
         return not access.scopes.isdisjoint(needed)
 
-    @property
-    def rules(self) -> Mapping[str, Rule]:
-        """The rules that its parameters are checked by, where the schema alone does not say it."""
-        return rules_of(self.arguments)
+    def require_scope(self, access: Access, operation: str | None = None) -> None:
+        """Make sure that a caller may call the tool, or this operation of it.
+
+        Raises:
+            PermissionDenied: the caller lacks the scope.
+        """
+        needed = self.scope_of(operation)
+        if needed in access.scopes or (operation is None and self.is_open_to(access)):
+            return
+        what = self.name if operation is None else f"{self.name} {operation}"
+        held = [scope for scope in SCOPES if scope in access.scopes]
+        raise PermissionDenied(
+            f"You may not call {what}: it needs the scope {needed}",
+            hint=f"Ask the operator of the server for a key with the scope {needed}; a server that"
+            " is read-only gives it to no one.",
+            details={"field": "scope", "value": ", ".join(held), "constraint": needed},
+        )
 
     @property
     def takes_documents(self) -> bool:
-        """Whether a parameter is an object of the caller's own making, which may be large."""
+        """Whether a parameter is an object of any form, which may be large."""
         parts = self.input_schema()["properties"].values()
         options = [option for part in parts for option in part.get("anyOf", [part])]
         return any(o.get("type") == "object" and "properties" not in o for o in options)
@@ -121,50 +158,42 @@ class ToolSpec:
         return self.text or cleandoc(self.run.__doc__ or "")
 
     def input_schema(self) -> dict[str, Any]:
-        """The JSON Schema that arguments are held against."""
-        return _input_schema(self.arguments)
+        """The whole JSON Schema of the parameters."""
+        return input_schema(self.arguments)
 
     def listed_schema(self) -> dict[str, Any]:
         """The JSON Schema that programs are shown: the same in short."""
-        return _listed_schema(self.arguments)
+        return listed_schema(self.arguments)
 
     def model_schema(self) -> dict[str, Any]:
-        """The JSON Schema that coding agents are shown: without what no model needs."""
-        return _model_schema(self.arguments)
+        """The JSON Schema that coding agents are shown."""
+        return model_schema(self.arguments)
 
-    def accepted_schema(self, given: Collection[str]) -> dict[str, Any]:
-        """The schema that a caller who wrote these parameter names is held against."""
-        schema = self.input_schema()
-        if "collection" not in given:
-            return schema
-        properties = dict(schema["properties"])
-        for name, maximum in self.collection_maxima.items():
-            properties[name] = {**properties[name], "maximum": maximum}
-        return {**schema, "properties": properties}
+    def arguments_for(self, given: Collection[str]) -> type[Arguments]:
+        """The model for the arguments of a call with these parameter names."""
+        if self.collection_arguments is not None and "collection" in given:
+            return self.collection_arguments
+        return self.arguments
 
 
-@dataclass(frozen=True, slots=True)
 class Toolset:
-    """Tools that are shown or hidden together."""
+    """Tools that are shown or hidden together.
 
-    name: str
-    tools: tuple[ToolSpec, ...]
+    ``instructions`` tell clients how to work with them.
+    """
 
+    def __init__(self, name: str, instructions: str, *tools: ToolSpec) -> None:
+        self.name = name
+        self.instructions = instructions
+        self.tools = list(tools)
 
-@cache
-def _input_schema(arguments: type[Arguments]) -> dict[str, Any]:
-    schema = without_references(arguments.model_json_schema())
-    schema.pop("description", None)
-    return schema
+    def tool(
+        self, title: str, annotations: Hints | None = None, **facts: Any
+    ) -> Callable[[DeclaredRun], DeclaredRun]:
+        """Declares that a function is a tool; ``facts`` are further fields of its `ToolSpec`."""
 
+        def declare(run: DeclaredRun) -> DeclaredRun:
+            self.tools.append(ToolSpec.of(run, title, annotations or Hints(), **facts))
+            return run
 
-@cache
-def _listed_schema(arguments: type[Arguments]) -> dict[str, Any]:
-    # Where defaults are not published, null is another thing than leaving a parameter out.
-    has_defaults = "json_schema_extra" not in arguments.model_config
-    return listed_form(_input_schema(arguments), keep_null=not has_defaults)
-
-
-@cache
-def _model_schema(arguments: type[Arguments]) -> dict[str, Any]:
-    return for_models(_listed_schema(arguments))
+        return declare

@@ -11,10 +11,10 @@ from pydantic import Field
 
 from codebase_mcp.errors import InvalidInput
 from codebase_mcp.tools import vcs_search
+from codebase_mcp.tools.arguments import Arguments
 from codebase_mcp.tools.fields import RepositoryChoice, named_repository, scope_reply
-from codebase_mcp.tools.operations import Operation, check_operation
 from codebase_mcp.tools.rules import PROJECT_ID, QUERY, REF, REPO_PATH, text
-from codebase_mcp.tools.toolset import Arguments, Caller, Hints, Toolset, ToolSpec
+from codebase_mcp.tools.toolset import REPEATS, Caller, Operation, Toolset
 from codebase_mcp.tools.vcs_reply import (
     CompanionEntry,
     DifferenceEntry,
@@ -32,23 +32,29 @@ if TYPE_CHECKING:
     from codebase_mcp.changes.symbols import ChangedSymbol
     from codebase_mcp.source.git_directory import GitRepository
 
-# Of a file with more definitions of one sort the first are listed.
+TOOLSET = Toolset(
+    "vcs", "vcs compare_branches before a review or merge, analyze_impact before a commit."
+)
+
+# Definitions of a file that are listed as added, as changed, as removed or as moved.
 MAX_SYMBOLS = 100
 MAX_REF_CHARS = 500
-# How many files are listed, unless the caller says otherwise.
+# Files that are listed by default.
 MAX_FILES = 100
-# And of those that change together with one: look_at_first has the likeliest with all evidence.
+# Files that change together with the changed files; look_at_first has the likeliest of them.
 MAX_TOGETHER = 20
 
 OPERATIONS = {
     "index_repository": Operation(("repository_path",), ("branches", "depth", "ignore_patterns")),
-    "search_branch": Operation(("branch", "query"), ("repository_id", "limit")),
+    "search_branch": Operation(("branch", "query"), ("repository_id", "limit"), "read"),
     "search_history": Operation(
-        optional=("query", "path", "author", "since", "until", "repository_id", "limit")
+        (), ("query", "path", "author", "since", "until", "repository_id", "limit"), "read"
     ),
-    "compare_branches": Operation(("branch_a", "branch_b"), ("repository_id", "direct", "limit")),
+    "compare_branches": Operation(
+        ("branch_a", "branch_b"), ("repository_id", "direct", "limit"), "read"
+    ),
     "analyze_impact": Operation(
-        optional=("commit", "branch_a", "branch_b", "uncommitted", "repository_id", "limit")
+        (), ("commit", "branch_a", "branch_b", "uncommitted", "repository_id", "limit"), "read"
     ),
 }
 
@@ -119,6 +125,7 @@ class Vcs(Arguments):
     ] = None
 
 
+@TOOLSET.tool("Compare branches, examine changes", REPEATS, scope="index", operations=OPERATIONS)
 async def vcs(caller: Caller, arguments: Vcs) -> VcsReply:
     """Search and compare branches, tags and commits; see what a change touches.
 
@@ -133,7 +140,6 @@ async def vcs(caller: Caller, arguments: Vcs) -> VcsReply:
 
     Nothing is checked out.
     """
-    check_operation(OPERATIONS, arguments.operation, arguments)
     if arguments.operation == "index_repository":
         return await vcs_search.index(caller, arguments)
     if arguments.operation == "search_branch":
@@ -151,7 +157,7 @@ async def vcs(caller: Caller, arguments: Vcs) -> VcsReply:
 
 
 def _check_change(arguments: Vcs) -> None:
-    """See that exactly one change is named."""
+    """Refuse arguments that name no change, or several."""
     branches = arguments.branch_a, arguments.branch_b
     named = [arguments.commit is not None, any(branches), arguments.uncommitted]
     if sum(named) == 1 and (all(branches) or not any(branches)):
@@ -167,7 +173,7 @@ def _check_change(arguments: Vcs) -> None:
 async def _compare(caller: Caller, arguments: Vcs, repository: Repository) -> VcsReply:
     assert arguments.branch_a is not None
     assert arguments.branch_b is not None
-    found = await caller.app.changes.compare(
+    comparison = await caller.app.changes.compare(
         repository, arguments.branch_a, arguments.branch_b, direct=arguments.direct
     )
     if caller.replies == "text":
@@ -175,8 +181,10 @@ async def _compare(caller: Caller, arguments: Vcs, repository: Repository) -> Vc
         from codebase_mcp.replies.paths import scope_note  # noqa: PLC0415
 
         budget, note = caller.reply_budget(), scope_note(repository.scope)
-        return VcsReply.of_text(comparison_text(found, budget, limit=arguments.limit, note=note))
-    return _in_scope(comparison_reply(found, arguments.limit or MAX_FILES), repository)
+        return VcsReply.of_text(
+            comparison_text(comparison, budget, limit=arguments.limit, note=note)
+        )
+    return _in_scope(comparison_reply(comparison, arguments.limit or MAX_FILES), repository)
 
 
 async def _impact(caller: Caller, arguments: Vcs, repository: Repository) -> VcsReply:
@@ -195,14 +203,14 @@ async def _impact(caller: Caller, arguments: Vcs, repository: Repository) -> Vcs
         assert arguments.branch_a is not None
         assert arguments.branch_b is not None
         find = partial(change_of_branch, a=arguments.branch_a, b=arguments.branch_b)
-    found = await caller.app.changes.impact(repository, find)
+    impact = await caller.app.changes.impact(repository, find)
     if caller.replies == "text":
         from codebase_mcp.replies.changes import impact_text  # noqa: PLC0415 - seldom needed
         from codebase_mcp.replies.paths import scope_note  # noqa: PLC0415
 
         budget, note = caller.reply_budget(), scope_note(repository.scope)
-        return VcsReply.of_text(impact_text(found, budget, limit=arguments.limit, note=note))
-    return _in_scope(impact_reply(found, arguments.limit), repository)
+        return VcsReply.of_text(impact_text(impact, budget, limit=arguments.limit, note=note))
+    return _in_scope(impact_reply(impact, arguments.limit), repository)
 
 
 def _in_scope(reply: VcsReply, repository: Repository) -> VcsReply:
@@ -215,57 +223,57 @@ def _in_scope(reply: VcsReply, repository: Repository) -> VcsReply:
     return reply
 
 
-def comparison_reply(found: Comparison, limit: int) -> VcsReply:
+def comparison_reply(comparison: Comparison, limit: int) -> VcsReply:
     """A comparison for programs, with at most ``limit`` files."""
     return VcsReply(
-        branch_a=found.a,
-        branch_b=found.b,
-        commits_ahead=found.commits_ahead,
-        commits_behind=found.commits_behind,
-        base_commit=found.base,
-        **_differences(found.differences, limit),
-        notices=list(found.notices),
+        branch_a=comparison.a,
+        branch_b=comparison.b,
+        commits_ahead=comparison.commits_ahead,
+        commits_behind=comparison.commits_behind,
+        base_commit=comparison.base,
+        **_differences(comparison.differences, limit),
+        notices=list(comparison.notices),
     )
 
 
-def impact_reply(found: Impact, limit: int | None) -> VcsReply:
+def impact_reply(impact: Impact, limit: int | None) -> VcsReply:
     """An impact for programs, with at most ``limit`` entries in each list."""
     return VcsReply(
-        change=found.change.label,
-        score=found.score,
-        reasons=[ReasonEntry(**asdict(reason)) for reason in found.reasons],
-        look_at_first=[PlaceEntry(**asdict(place)) for place in found.places],
+        change=impact.change.label,
+        score=impact.score,
+        reasons=[ReasonEntry(**asdict(reason)) for reason in impact.reasons],
+        look_at_first=[PlaceEntry(**asdict(place)) for place in impact.places],
         changes_together=[
             CompanionEntry(
-                path=one.path,
-                is_test=one.is_test,
-                changed_file=one.changed_file,
-                support=one.support,
-                confidence=round(one.confidence, 2),
+                path=companion.path,
+                is_test=companion.is_test,
+                changed_file=companion.changed_file,
+                support=companion.support,
+                confidence=round(companion.confidence, 2),
             )
-            for one in found.companions[: limit or MAX_TOGETHER]
+            for companion in impact.companions[: limit or MAX_TOGETHER]
         ],
-        used_by=[UserEntry(**asdict(one)) for one in found.users[: limit or MAX_FILES]],
-        history_commits=found.history_commits,
-        **_differences(found.change.differences, limit or MAX_FILES),
-        notices=list(found.change.notices),
+        used_by=[UserEntry(**asdict(user)) for user in impact.users[: limit or MAX_FILES]],
+        history_commits=impact.history_commits,
+        **_differences(impact.change.differences, limit or MAX_FILES),
+        notices=list(impact.change.notices),
     )
 
 
-def _differences(found: Differences, limit: int) -> dict[str, Any]:
-    shown = found.files[:limit]
+def _differences(differences: Differences, limit: int) -> dict[str, Any]:
+    shown = differences.files[:limit]
     return {
-        "files_changed": found.total,
-        "lines_added": found.lines_added,
-        "lines_removed": found.lines_removed,
-        "differences": [_difference(one) for one in shown],
-        "differences_left_out": found.total - len(shown),
-        "not_compared": dict(found.left_out),
+        "files_changed": differences.total,
+        "lines_added": differences.lines_added,
+        "lines_removed": differences.lines_removed,
+        "differences": [_difference(difference) for difference in shown],
+        "differences_left_out": differences.total - len(shown),
+        "not_compared": dict(differences.left_out),
     }
 
 
-def _difference(one: Difference) -> DifferenceEntry:
-    file, changes = one.file, one.symbols
+def _difference(difference: Difference) -> DifferenceEntry:
+    file, changes = difference.file, difference.symbols
     entry = DifferenceEntry(
         path=file.path,
         status=file.status,
@@ -293,26 +301,9 @@ def _listed(entry: DifferenceEntry) -> int:
     return sum(map(len, lists))
 
 
-def _symbols(listed: list[ChangedSymbol]) -> list[SymbolEntry]:
+def _symbols(symbols: list[ChangedSymbol]) -> list[SymbolEntry]:
     names = ("name", "kind", "start_line", "end_line", "old_name", "old_path")
     return [
-        SymbolEntry(**{n: value for n in names if (value := getattr(one, n)) is not None})
-        for one in listed[:MAX_SYMBOLS]
+        SymbolEntry(**{n: value for n in names if (value := getattr(symbol, n)) is not None})
+        for symbol in symbols[:MAX_SYMBOLS]
     ]
-
-
-VCS = Toolset(
-    "vcs",
-    (
-        ToolSpec(
-            name="vcs",
-            title="Compare branches, examine changes",
-            arguments=Vcs,
-            run=vcs,
-            reply=VcsReply,
-            annotations=Hints(repeats=True),
-            scope="index",
-            operation_scopes=dict.fromkeys([*OPERATIONS.keys() - {"index_repository"}], "read"),
-        ),
-    ),
-)

@@ -5,11 +5,9 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from codebase_mcp.tools.arguments import combined
+from codebase_mcp.tools.catalog import tool_named
 from codebase_mcp.tools.code import index_reply, index_with_progress
 from codebase_mcp.tools.fields import named_repository, scope_reply
-from codebase_mcp.tools.names import tool_named
-from codebase_mcp.tools.problems import problems_in
 from codebase_mcp.tools.search_reply import brief_results
 from codebase_mcp.tools.toolset import Caller
 from codebase_mcp.tools.vcs_reply import CommitEntry, IndexedRef, VcsReply
@@ -132,10 +130,8 @@ def _limit(caller: Caller, arguments: Vcs) -> int:
     """
     if arguments.limit is None:
         return DEFAULT_RESULTS
-    schema = tool_named("search_code").accepted_schema(caller.given)
-    problems = problems_in("limit", schema["properties"]["limit"], arguments.limit)
-    if problems:
-        raise combined(problems)
+    search = tool_named("search_code").arguments_for(caller.given)
+    search.checked({"query": arguments.query or "any", "limit": arguments.limit})
     return arguments.limit
 
 

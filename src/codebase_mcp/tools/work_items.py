@@ -7,10 +7,11 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any, cast
 from uuid import UUID
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import ConfigDict, Field
 
 from codebase_mcp.errors import InvalidInput
 from codebase_mcp.records.vocabulary import WorkItemStatus, WorkItemType
+from codebase_mcp.tools.arguments import Arguments
 from codebase_mcp.tools.fields import (
     AnchorReply,
     Anchors,
@@ -20,17 +21,18 @@ from codebase_mcp.tools.fields import (
     ProjectReply,
     RecordReply,
     anchor_lines,
-    anchor_replies,
     places_of,
     publish_no_defaults,
 )
+from codebase_mcp.tools.reply import ReplyPart
 from codebase_mcp.tools.rules import record_id, text
 from codebase_mcp.tools.text import INDENT, body, joined, page
-from codebase_mcp.tools.toolset import Arguments, Caller, Hints, Toolset, ToolSpec
+from codebase_mcp.tools.toolset import READS, Caller, Hints, Toolset
 
 if TYPE_CHECKING:
-    from codebase_mcp.app.app import InProject
-    from codebase_mcp.records.work_items import WorkItem, WorkItemChanges
+    from codebase_mcp.records.work_items import WorkItemChanges
+
+TOOLSET = Toolset("work_items", "Work in five levels: query_work_items, get_work_item_hierarchy.")
 
 MAX_TITLE_CHARS = 200
 PARENT_ID = record_id("Parent")
@@ -39,10 +41,7 @@ WorkItemId = Annotated[UUID, record_id("Work item"), Field(description="Id of th
 Title = Annotated[str, text(MAX_TITLE_CHARS), Field(description="In short.")]
 Description = Annotated[
     str | None,
-    Field(
-        description="What belongs to it, and how to see that it is done.",
-        max_length=2_000,
-    ),
+    Field(description="What belongs to it, and how to see that it is done.", max_length=2_000),
 ]
 
 
@@ -55,9 +54,7 @@ class CreateWorkItem(Arguments):
     description: Description = None
     status: Annotated[WorkItemStatus, Field(description="How far it is.")] = "planned"
     parent_id: Annotated[
-        UUID | None,
-        PARENT_ID,
-        Field(description="The item it is a part of; none: a root."),
+        UUID | None, PARENT_ID, Field(description="The item it is a part of; none: a root.")
     ] = None
     anchors: Anchors = None
     project_id: ProjectId = None
@@ -75,18 +72,10 @@ class UpdateWorkItem(Arguments):
 
 
 class QueryWorkItems(Arguments):
-    status: Annotated[
-        WorkItemStatus | None,
-        Field(description="Only this status."),
-    ] = None
-    item_type: Annotated[
-        WorkItemType | None,
-        Field(description="Only this level."),
-    ] = None
+    status: Annotated[WorkItemStatus | None, Field(description="Only this status.")] = None
+    item_type: Annotated[WorkItemType | None, Field(description="Only this level.")] = None
     parent_id: Annotated[
-        UUID | None,
-        PARENT_ID,
-        Field(description="Only what is below this item."),
+        UUID | None, PARENT_ID, Field(description="Only what is below this item.")
     ] = None
     include_descendants: Annotated[
         bool, Field(description="With parent_id: everything below, not only children.")
@@ -102,7 +91,7 @@ class GetWorkItemHierarchy(Arguments):
     project_id: ProjectId = None
 
 
-class WorkItemPart(BaseModel):
+class WorkItemPart(ReplyPart):
     """A piece of work, and where in the tree it stands."""
 
     id: UUID
@@ -131,7 +120,7 @@ class WorkItemPart(BaseModel):
 
 
 class WorkItemReply(RecordReply, WorkItemPart):
-    """One piece of work, as the caller has just made it."""
+    """A new or changed work item."""
 
     def text_lines(self) -> Iterator[str]:
         """The item in a line, and where its anchors are."""
@@ -180,6 +169,7 @@ class HierarchyReply(ProjectReply):
             yield f"{len(self.descendants)} of {self.descendants_total} items below are shown"
 
 
+@TOOLSET.tool("Create a work item")
 async def create_work_item(caller: Caller, arguments: CreateWorkItem) -> WorkItemReply:
     """Add work to a tree of five levels: project, session, task, research, subtask.
 
@@ -188,20 +178,20 @@ async def create_work_item(caller: Caller, arguments: CreateWorkItem) -> WorkIte
     """
     from codebase_mcp.records.work_items import create_work_item as create  # noqa: PLC0415
 
-    places = places_of(arguments.anchors)
-    async with caller.enter(arguments.project_id) as here:
+    async with caller.enter(arguments.project_id) as project:
         item = await create(
-            here.tx,
+            project.tx,
             arguments.item_type,
             arguments.title,
             description=arguments.description,
             status=arguments.status,
             parent_id=arguments.parent_id,
-            anchors=places,
+            anchors=places_of(arguments.anchors),
         )
-    return _reply(item, here)
+    return WorkItemReply.of(project, item)
 
 
+@TOOLSET.tool("Change a work item", Hints(destroys=True, repeats=True))
 async def update_work_item(caller: Caller, arguments: UpdateWorkItem) -> WorkItemReply:
     """Change a work item: only what you give; null clears the description. Parents and children
     keep their status.
@@ -212,11 +202,12 @@ async def update_work_item(caller: Caller, arguments: UpdateWorkItem) -> WorkIte
     changes: dict[str, Any] = {name: getattr(arguments, name) for name in given}
     if "anchors" in changes:
         changes["anchors"] = places_of(arguments.anchors)
-    async with caller.enter(arguments.project_id) as here:
-        item = await update(here.tx, arguments.work_item_id, cast("WorkItemChanges", changes))
-    return _reply(item, here)
+    async with caller.enter(arguments.project_id) as project:
+        item = await update(project.tx, arguments.work_item_id, cast("WorkItemChanges", changes))
+    return WorkItemReply.of(project, item)
 
 
+@TOOLSET.tool("List work items", READS)
 async def query_work_items(caller: Caller, arguments: QueryWorkItems) -> WorkItemsReply:
     """List work items, newest first. For a whole tree use get_work_item_hierarchy."""
     from codebase_mcp.records.page import Paging  # noqa: PLC0415
@@ -238,17 +229,14 @@ async def query_work_items(caller: Caller, arguments: QueryWorkItems) -> WorkIte
         arguments.parent_id,
         below=arguments.include_descendants,
     )
-    async with caller.enter(arguments.project_id, readonly=True) as here:
-        page = await find(here.tx, filters, paging)
-    return WorkItemsReply(
-        work_items=_parts(page.items),
-        total=page.total,
-        next_cursor=page.next_cursor,
-        project_id=here.project.project_id,
-        project_source=here.source,
+    async with caller.enter(arguments.project_id, readonly=True) as project:
+        page = await find(project.tx, filters, paging)
+    return WorkItemsReply.of(
+        project, work_items=page.items, total=page.total, next_cursor=page.next_cursor
     )
 
 
+@TOOLSET.tool("Show a work item's tree", READS)
 async def get_work_item_hierarchy(
     caller: Caller, arguments: GetWorkItemHierarchy
 ) -> HierarchyReply:
@@ -257,81 +245,14 @@ async def get_work_item_hierarchy(
     """
     from codebase_mcp.records.work_items import get_hierarchy  # noqa: PLC0415
 
-    async with caller.enter(arguments.project_id, readonly=True) as here:
-        found = await get_hierarchy(here.tx, arguments.work_item_id)
-    return HierarchyReply(
-        work_item=_parts([found.item])[0],
-        ancestors=_parts(found.ancestors),
-        children=_parts(found.children),
-        descendants=_parts(found.descendants),
-        descendants_total=found.descendants_total,
-        truncated=found.descendants_total > len(found.descendants),
-        project_id=here.project.project_id,
-        project_source=here.source,
+    async with caller.enter(arguments.project_id, readonly=True) as project:
+        tree = await get_hierarchy(project.tx, arguments.work_item_id)
+    return HierarchyReply.of(
+        project,
+        work_item=tree.item,
+        ancestors=tree.ancestors,
+        children=tree.children,
+        descendants=tree.descendants,
+        descendants_total=tree.descendants_total,
+        truncated=tree.descendants_total > len(tree.descendants),
     )
-
-
-def _fields(item: WorkItem) -> dict[str, Any]:
-    return {
-        "id": item.id,
-        "item_type": item.item_type,
-        "title": item.title,
-        "description": item.description,
-        "status": item.status,
-        "parent_id": item.parent_id,
-        "path": item.path,
-        "depth": item.depth,
-        "created_at": item.created_at,
-        "updated_at": item.updated_at,
-        "completed_at": item.completed_at,
-        "anchors": anchor_replies(item.anchors),
-    }
-
-
-def _parts(items: list[WorkItem]) -> list[WorkItemPart]:
-    return [WorkItemPart(**_fields(item)) for item in items]
-
-
-def _reply(item: WorkItem, here: InProject) -> WorkItemReply:
-    return WorkItemReply(
-        **_fields(item), project_id=here.project.project_id, project_source=here.source
-    )
-
-
-WORK_ITEMS = Toolset(
-    "work_items",
-    (
-        ToolSpec(
-            name="create_work_item",
-            title="Create a work item",
-            arguments=CreateWorkItem,
-            run=create_work_item,
-            reply=WorkItemReply,
-            annotations=Hints(),
-        ),
-        ToolSpec(
-            name="update_work_item",
-            title="Change a work item",
-            arguments=UpdateWorkItem,
-            run=update_work_item,
-            reply=WorkItemReply,
-            annotations=Hints(destroys=True, repeats=True),
-        ),
-        ToolSpec(
-            name="query_work_items",
-            title="List work items",
-            arguments=QueryWorkItems,
-            run=query_work_items,
-            reply=WorkItemsReply,
-            annotations=Hints(reads=True, repeats=True),
-        ),
-        ToolSpec(
-            name="get_work_item_hierarchy",
-            title="Show a work item's tree",
-            arguments=GetWorkItemHierarchy,
-            run=get_work_item_hierarchy,
-            reply=HierarchyReply,
-            annotations=Hints(reads=True, repeats=True),
-        ),
-    ),
-)

@@ -1,7 +1,7 @@
-"""How much memory may the bodies of requests take, and what becomes of bodies that nobody reads?
+"""Limits the memory for bodies of requests, and reads bodies that the app leaves unread.
 
-What a request announces, or has sent, counts until its call has ended, for its caller and for the
-server. Beyond the limits it is refused with 503. The rest of a refused body is read and thrown
+The announced or received size counts until the call has ended, for its caller and for the server.
+Beyond the limits a request is refused with 503. The rest of a refused body is read and thrown
 away: closing a socket with unread data resets the connection, and the client loses the answer.
 """
 
@@ -26,7 +26,7 @@ MAX_BODY_BYTES = 4 << 20
 # A parsed body takes about three times its size, and a call that waits keeps it.
 _MAX_CALLER_BYTES = 4 * MAX_BODY_BYTES
 _MAX_SERVER_BYTES = 16 * MAX_BODY_BYTES
-# Ordinary calls are smaller, and do not suffer from others' large bodies.
+# Ordinary calls are smaller, and do not suffer from large bodies of other callers.
 _FREE_BYTES = 65_536
 # A refused client may send this much; then its connection is closed.
 _MAX_DISCARDED_BYTES = 4 * MAX_BODY_BYTES
@@ -142,7 +142,7 @@ class _Body:
         return message
 
     def _has_room(self, size: int) -> bool:
-        """Whether the body may have this size; what is above the size so far is counted."""
+        """Whether the body may have this size; the growth is counted."""
         more = size - self.counted
         if size <= _FREE_BYTES or more <= 0:
             return True

@@ -13,11 +13,11 @@ from starlette.responses import Response
 from codebase_mcp.errors import CodebaseError, InvalidInput, forget_locals
 from codebase_mcp.projects.identity import Access
 from codebase_mcp.telemetry import tracing
+from codebase_mcp.tools.arguments import error_value
 from codebase_mcp.tools.callers import identity_in
 from codebase_mcp.tools.calling import no_progress
 from codebase_mcp.tools.catalog import unknown_tool
 from codebase_mcp.tools.disconnects import until_hang_up
-from codebase_mcp.tools.problems import error_value
 from codebase_mcp.tools.reply import unexpected
 from codebase_mcp.tools.server import AppHolder
 from codebase_mcp.tools.toolset import ToolSpec

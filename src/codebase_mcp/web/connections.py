@@ -2,8 +2,8 @@
 
 uvicorn waits for the rest of a request for ever and accepts any number of connections, until no
 file descriptor is left. Here a client has a limited time for each part of a request and for reading
-the response. If the limit of connections is reached, the one that has kept the server waiting
-longest is closed for a new one.
+the response. At the limit of connections, a new connection replaces the connection for whose client
+the server has waited longest.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from codebase_mcp.web.peers import PEER, Peer
 if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send
 
-# Answered even if all other requests are refused, as a restart would not help.
+# Answered even if the server refuses all calls, as a restart would not help.
 ALIVE = "/health/live"
 
 Part = Literal["head", "body", "response"]
@@ -61,7 +61,7 @@ class BoundedProtocol(H11Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         if self.client is not None and self.server is not None:
-            # Of this connection alone: the others share the state of the app.
+            # A copy for this connection, as all connections share the state of the app.
             self.app_state = {**self.app_state, PEER: Peer(self.client, self.server)}
         self._watch()
         if len(self.connections) > self._limits.connections:
@@ -96,7 +96,7 @@ class BoundedProtocol(H11Protocol):
             self._set_timer(part)
 
     def _missing(self) -> Part | None:
-        """What the client still has to send or read; None if nothing."""
+        """The part that the client still has to send or read."""
         if self.flow.write_paused:
             return "response"
         if self.timeout_keep_alive_task is not None and not self.conn.trailing_data[0]:
@@ -114,13 +114,18 @@ class BoundedProtocol(H11Protocol):
 
     def _make_room(self) -> None:
         """Close the connection that has waited longest for its client, if any."""
-        others = [c for c in self.connections if isinstance(c, BoundedProtocol) and c is not self]
-        others = [other for other in others if not other.transport.is_closing()]
-        if len(others) < self._limits.connections:
+        open_connections = [
+            connection
+            for connection in self.connections
+            if isinstance(connection, BoundedProtocol)
+            and connection is not self
+            and not connection.transport.is_closing()
+        ]
+        if len(open_connections) < self._limits.connections:
             return
-        waiting = [other for other in others if other._is_waiting]
+        waiting = [connection for connection in open_connections if connection._is_waiting]
         if waiting:
-            min(waiting, key=lambda other: other._since).transport.abort()
+            min(waiting, key=lambda connection: connection._since).transport.abort()
         else:
             self.app = self._answer_few
 

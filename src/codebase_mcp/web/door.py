@@ -1,7 +1,7 @@
-"""Who may come in? Finds out who sends a request, for every path alike.
+"""Finds out who sends a request, and refuses unknown senders.
 
-A key or a token says it; without one, the connection does: a process of the server's own user, on
-this machine, needs none. What a caller may do is said with its identity and applied by the tools.
+A key or a token tells the sender. Without them the connection does: a process of the server's own
+user, on this machine, needs no key. The identity includes the rights, which the tools apply.
 """
 
 from __future__ import annotations
@@ -33,8 +33,7 @@ from codebase_mcp.keys.browser_sessions import BrowserSessions
 from codebase_mcp.keys.keys import PREFIX, Key, KeyRing
 from codebase_mcp.pages.routes import PATHS, WHOLE_PAGES
 from codebase_mcp.pages.site import OPEN_PATHS, SESSION_COOKIE, SIGN_IN, link
-from codebase_mcp.projects.identity import Access, Identity, address_of, peer_of
-from codebase_mcp.settings.access import is_loopback
+from codebase_mcp.projects.identity import Access, Identity, address_of, is_loopback, peer_of
 from codebase_mcp.settings.loading import Settings
 from codebase_mcp.tools.callers import enter_identity, identity_of, owner_of
 from codebase_mcp.web.answers import error_answer
@@ -59,7 +58,7 @@ _WITHOUT_KEY = Access(reads_as_server=False)
 
 
 class NotAdmitted(PermissionDenied):
-    """A request whose sender is not known, or may not call at all."""
+    """The sender of the request is unknown, or may not call at all."""
 
     def __init__(self, message: str, hint: str, *, status: int = 401, challenge: str = "") -> None:
         super().__init__(message, hint=hint, details={"field": "Authorization"})
@@ -68,7 +67,7 @@ class NotAdmitted(PermissionDenied):
 
 
 class Callers:
-    """Says who sends a request."""
+    """Identifies the senders of requests."""
 
     def __init__(
         self, settings: Settings, tokens: Tokens | None, database: Callable[[], Awaitable[Database]]
@@ -80,7 +79,7 @@ class Callers:
         self._networks = [ip_network(network) for network in settings.allow_ip]
 
     def check_address(self, scope: Scope) -> None:
-        """Refuse addresses that are not among the allowed ones.
+        """Refuse addresses outside the allowed networks.
 
         Raises:
             NotAdmitted: the address is not allowed.
@@ -98,14 +97,14 @@ class Callers:
         return address is not None and any(address in network for network in self._networks)
 
     async def identify(self, scope: Scope, *, is_page: bool = False) -> Identity:
-        """The caller, with what it may do.
+        """The caller, with its rights.
 
         Raises:
             NotAdmitted: the key is missing, wrong, expired or revoked, or allows nothing.
         """
         with _private_faults():
             given = Headers(scope=scope).getlist("authorization")
-            if given:  # what is given is checked, also of a caller who needs nothing
+            if given:  # a given key is checked, even if the caller needs none
                 identity = await self._bearer(scope, given)
             else:
                 signed_in = await self._signed_in(scope) if is_page else None
@@ -115,7 +114,7 @@ class Callers:
         return identity
 
     async def sign_in(self, scope: Scope, text: str) -> str | None:
-        """The cookie of a new session for who brings this key or token; None if it is not valid.
+        """The cookie of a new session for the holder of a key or token; None if that is invalid.
 
         Raises:
             NotAdmitted: it is a token that allows nothing here.
@@ -145,16 +144,16 @@ class Callers:
         return caller if self._tokens else None  # tokens may not be accepted any more
 
     async def _bearer(self, scope: Scope, given: Sequence[str]) -> Identity:
-        is_one = len(given) == 1 and given[0][:7].lower() == "bearer "
-        text = given[0][7:].strip() if is_one else ""
+        is_bearer = len(given) == 1 and given[0][:7].lower() == "bearer "
+        text = given[0][7:].strip() if is_bearer else ""
         if text.startswith(PREFIX):
             key = await self._keys.key_of(text)
             if key is not None:
                 return _holder_of(scope, key)
         elif self._tokens is not None and text:
-            found = await self._tokens.verify(text)
-            if found is not None:
-                access = self._tokens.access(found)
+            token = await self._tokens.verify(text)
+            if token is not None:
+                access = self._tokens.access(token)
                 if not access.scopes:
                     raise NotAdmitted(
                         "The token allows nothing here: it has none of the scopes of this server",
@@ -162,7 +161,7 @@ class Callers:
                         status=403,
                         challenge='error="insufficient_scope"',
                     )
-                return _enter(scope, found.model_copy(update={"token": ""}), access)
+                return _enter(scope, token.model_copy(update={"token": ""}), access)
         raise NotAdmitted(
             "The key is wrong, expired or revoked",
             "Ask the operator of the server for another: codebase-mcp keys list shows their state.",
@@ -184,7 +183,7 @@ class Callers:
 
 
 class Door:
-    """Lets in requests whose sender is known, and says who that is."""
+    """Passes on requests of known senders, with their identity."""
 
     def __init__(
         self,
@@ -230,7 +229,7 @@ class Door:
             await app(scope, receive, send)
 
     def _refusal(self, error: NotAdmitted, scope: Scope, path: str) -> Response:
-        """The answer to who is not admitted; a browser that asks for a page gets to sign in."""
+        """The answer to an unknown sender; a browser that asks for a page may sign in."""
         if error.status == 401 and scope["method"] == "GET" and path in WHOLE_PAGES:
             return RedirectResponse(
                 _sign_in_form(scope, path, is_refused=bool(error.challenge)), 303
@@ -242,9 +241,9 @@ class Door:
         return answer
 
     def _while_admitted(self, app: ASGIApp, *, is_page: bool) -> ASGIApp:
-        """The app; its responses end when the key or token of their caller is not valid any more.
+        """The app; its responses end when the key or token of their caller becomes invalid.
 
-        Without a key it is the connection that admits, and that stays the same.
+        Without a key the connection identifies the caller, and that does not change.
         """
 
         async def streaming(scope: Scope, receive: Receive, send: Send) -> None:
@@ -274,7 +273,7 @@ class Door:
 
 
 def _sign_in_form(scope: Scope, path: str, *, is_refused: bool) -> str:
-    """Where a browser signs in; it returns to the page that it asked for."""
+    """The sign-in page, which leads back to the requested page."""
     query = scope["query_string"].decode("latin-1")
     asked = f"{path}?{query}" if query else path
     wrong = "1" if is_refused else None
@@ -283,7 +282,7 @@ def _sign_in_form(scope: Scope, path: str, *, is_refused: bool) -> str:
 
 @contextmanager
 def _private_faults() -> Iterator[None]:
-    """Say of a database that is away only that; the error's text may hold folders and addresses.
+    """Hide the text of database errors, which may hold folders and addresses.
 
     Raises:
         DatabaseUnavailable: keys cannot be checked.
@@ -312,7 +311,7 @@ def door_of(settings: Settings, tokens: Tokens | None, callers: Callers) -> Midd
 
 
 def _holder_of(scope: Scope, key: Key) -> Identity:
-    """The identity of who holds a key."""
+    """The identity of the holder of a key."""
     token = AccessToken(token="", client_id=key.owner, scopes=sorted(key.scopes))
     return replace(_enter(scope, token, key.access), key_id=key.id)
 
@@ -327,7 +326,7 @@ def require_keys(settings: Settings, *, has_key: bool) -> None:
     """Refuse to listen for other machines if any of them could call.
 
     Raises:
-        InvalidInput: there is no key, and nothing else says who calls.
+        InvalidInput: no key exists, and no setting tells how callers are identified.
     """
     if is_loopback(settings.host) or settings.no_auth or settings.jwt_issuer or has_key:
         return

@@ -10,7 +10,7 @@ from fastmcp.server.http import HostOriginGuardMiddleware
 from starlette.middleware import Middleware
 
 from codebase_mcp.errors import InvalidInput
-from codebase_mcp.settings.access import is_loopback
+from codebase_mcp.projects.identity import is_loopback
 from codebase_mcp.settings.loading import Settings
 
 # Compared with, not bound to.
@@ -21,7 +21,7 @@ def guard_of(settings: Settings) -> Middleware:
     """Checks every request: 421 for a Host that is not allowed, 403 for such an Origin.
 
     Allowed are the loopback names, the address of the connection (an attacker cannot use DNS for a
-    Host that is an address), and those in the settings.
+    Host that is an address), and the names in the settings.
     """
     bound = () if settings.host in EVERY_ADDRESS else (settings.host,)
     return Middleware(
@@ -36,7 +36,7 @@ def require_known_names(settings: Settings) -> None:
     """Refuse to listen for other machines unless the settings name the allowed hosts.
 
     Raises:
-        InvalidInput: the address is not a loopback one, and no host is allowed.
+        InvalidInput: the address is no loopback address, and no host is allowed.
     """
     if is_loopback(settings.host) or settings.allowed_hosts:
         return

@@ -35,7 +35,7 @@ ENDING = "the server is shutting down"
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """What does not answer, as text; None if it works."""
+    """The problems of database and embedder as text, or None."""
 
     database: str | None
     embedder: str | None
@@ -53,7 +53,7 @@ class Findings:
 
 
 class HealthEndpoints:
-    """Health of one process."""
+    """Health of the process."""
 
     def __init__(self, holder: AppHolder, provider: str) -> None:
         self._holder = holder
@@ -65,18 +65,18 @@ class HealthEndpoints:
 
     async def health(self, _: Request) -> Json:
         """The state of everything; 503 if nothing works."""
-        found = await self._look()
-        embedder = _connected(found.embedder)
+        findings = await self._look()
+        embedder = _connected(findings.embedder)
         content: dict[str, Any] = {
-            "status": found.status,
-            "database": _connected(found.database),
+            "status": findings.status,
+            "database": _connected(findings.database),
             "embedder": {"provider": self._provider, "status": embedder},
             "version": version(NAME),
             "uptime_seconds": int(time.monotonic() - self._started),
         }
         if self._provider == "ollama":
             content["ollama"] = embedder
-        return Json(content, UNAVAILABLE if found.status == "unhealthy" else 200)
+        return Json(content, UNAVAILABLE if findings.status == "unhealthy" else 200)
 
     async def live(self, _: Request) -> Json:
         """The process answers, so a restart would not help."""
@@ -95,15 +95,15 @@ class HealthEndpoints:
 
     async def _look(self) -> Findings:
         """Check both concurrently, and log changes."""
-        found = Findings(*await asyncio.gather(self._database.ask(), self._embedder.ask()))
-        if found.reasons != self._last:
-            self._last = found.reasons
-            _log.warning("health: %s", ", ".join(found.reasons) or "everything works again")
-        return found
+        findings = Findings(*await asyncio.gather(self._database.ask(), self._embedder.ask()))
+        if findings.reasons != self._last:
+            self._last = findings.reasons
+            _log.warning("health: %s", ", ".join(findings.reasons) or "everything works again")
+        return findings
 
 
 class _Probe:
-    """One health check, shared by concurrent requests.
+    """A health check, shared by concurrent requests.
 
     If it hangs, only one task waits for it.
     """

@@ -1,7 +1,7 @@
 """The HTTP server as an ASGI app.
 
     /mcp                      MCP, streamable HTTP, every revision of the protocol
-    /sse, /messages/          the older SSE transport of MCP; only if enabled
+    /sse, /messages/          the older SSE transport of MCP, if enabled
     /tools/{name}             each tool, with JSON in and out
     /openapi.json             the description of /tools/
     /health, /health/live, /health/ready, /metrics
@@ -51,22 +51,22 @@ from codebase_mcp.web.tokens import Tokens
 
 
 def make_asgi_app(settings: Settings | None = None) -> Starlette:
-    """The server as an ASGI app, to be served, or mounted in another one.
+    """The server as an ASGI app, to be served, or mounted in another app.
 
     An app that mounts it has to run its lifespan: ``Starlette(routes=[Mount("/code", app)],
     lifespan=app.router.lifespan_context)``.
     """
     settings = settings or Settings.load()
     telemetry.enable()
-    holder = AppHolder.of(settings, background_lifespan(settings))
+    holder = AppHolder(settings, background_lifespan(settings))
     return asgi_app_of(server_with_apps(holder, settings.toolsets), holder, settings)
 
 
 def asgi_app_of(server: FastMCP[None], holder: AppHolder, settings: Settings) -> Starlette:
-    """The ASGI app with the endpoints of an MCP server and all others."""
+    """The ASGI app with all endpoints, those of the MCP server included."""
     if settings.audit:
         holder.audit = AuditLog(settings.audit_days)
-    # The guard of the whole app checks requests before this one.
+    # The guard of the whole app checks requests before this app.
     mcp_app = server.http_app(
         path="/mcp", stateless_http=not holder.keeps_sessions, host_origin_protection=False
     )

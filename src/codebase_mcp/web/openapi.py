@@ -157,7 +157,7 @@ _HEALTH: dict[str, Schema] = {
             embedder=_object(provider={"type": "string"}, status=_CONNECTED),
             version={"type": "string"},
             uptime_seconds={"type": "integer", "minimum": 0},
-        ),
+        )
     },
     "Liveness": _object(status={"type": "string", "const": "alive"}),
     "Readiness": _object(

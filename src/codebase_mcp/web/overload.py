@@ -1,8 +1,8 @@
 """Refuses calls at the door while the queue of calls is full.
 
-A call that is refused only when its turn in the queue comes has passed authentication, sessions and
-checks: under a thousand clients that takes more time than all searches together. New connections
-are accepted a few at a time, so closing those of refused calls leaves time for the others.
+A refusal by the queue itself comes after authentication, sessions and checks: under a thousand
+clients these take more time than all searches together. New connections are accepted a few at a
+time, so closing the connections of refused calls leaves time for the remaining calls.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _MAX_READ_BYTES = 65_536
 
 
 class LoadShedding:
-    """Answers for an app whose queue of calls is full; what only reads its state passes."""
+    """Answers for an app whose queue of calls is full; requests other than calls pass."""
 
     def __init__(self, app: ASGIApp, queue: CallQueue) -> None:
         self._app = app
@@ -61,7 +61,7 @@ def _result(error: CodebaseError) -> dict[str, Any]:
 
 
 async def _call_id(request: Request) -> Any:
-    """The id of a request that calls a tool over MCP; None if it is another one."""
+    """The id of a request that calls a tool over MCP; None for other requests."""
     body = bytearray()
     try:
         async for piece in request.stream():

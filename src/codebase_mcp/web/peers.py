@@ -1,6 +1,6 @@
-"""Which user of this machine is at the other end of a connection?
+"""Finds the user of this machine whose process is the client of a connection.
 
-Linux says so in its table of connections, for sockets on loopback. Elsewhere it cannot be known.
+Linux has it in its table of connections, for sockets on loopback; other systems do not tell.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from typing import NamedTuple
 from starlette.datastructures import URL, Headers
 from starlette.types import Scope
 
-from codebase_mcp.settings.access import is_loopback
+from codebase_mcp.projects.identity import is_loopback
 
 PEER = "codebase_mcp.peer"
 """Where the state of a connection has its `Peer`."""
 
-# What proxies add. The user who runs the proxy is not the one who calls.
+# Proxies add these headers. The caller is not the user who runs the proxy.
 _FORWARDED = (
     "forwarded",
     "via",
@@ -40,14 +40,14 @@ _SOCK_DIAG_BY_FAMILY = 20
 _REQUEST = 1
 _EVERY_STATE = 0xFFFF_FFFF
 _NO_COOKIE = (0xFFFF_FFFF, 0xFFFF_FFFF)
-# The kernel answers at once; this is for one that does not.
+# The kernel usually answers at once.
 _KERNEL_S = 1.0
 
 Address = tuple[str, int | None]
 
 
 class Row(NamedTuple):
-    """One end of a connection in the kernel's table."""
+    """An end of a connection in the kernel's table."""
 
     state: int
     user: int
@@ -55,7 +55,7 @@ class Row(NamedTuple):
 
 
 class Peer:
-    """The other end of one connection; its user is looked up once."""
+    """The client of a connection; its user is looked up once."""
 
     def __init__(self, client: Address, server: Address) -> None:
         self._client = client
@@ -72,7 +72,7 @@ class Peer:
 
 
 async def is_own_user(scope: Scope) -> bool:
-    """Whether a request comes directly from a process of the user that runs this one."""
+    """Whether a request comes directly from a process of the user that runs the server."""
     client, server, headers = scope.get("client"), scope.get("server"), Headers(scope=scope)
     if client is None or server is None or any(name in headers for name in _FORWARDED):
         return False
@@ -80,18 +80,18 @@ async def is_own_user(scope: Scope) -> bool:
         is_loopback(host or "") for host in (client[0], server[0], URL(scope=scope).hostname)
     ):
         return False
-    # Other servers than ours keep no such state, so the table is read with each request.
+    # Without our server there is no such state, and each request reads the table.
     peer = scope.get("state", {}).get(PEER) or Peer(tuple(client), tuple(server))
     user = await peer.user()
     return user is not None and user == os.geteuid()
 
 
 def user_of(client: Address, server: Address) -> int | None:
-    """The user whose socket is connected from one address to the other; None if unknown."""
+    """The user of the client's socket; None if unknown."""
     with suppress(OSError, ValueError, TypeError, struct.error):  # no Linux, or not TCP
         try:
             row = row_of_kernel(client, server)
-        except (OSError, AttributeError):  # not every system and sandbox lets one ask
+        except (OSError, AttributeError):  # some systems and sandboxes refuse the question
             row = row_of_files(client, server)
         # A closed socket belongs to no process any more, and the kernel calls it root's.
         if row is not None and row.state == _ESTABLISHED and row.inode:
@@ -119,8 +119,8 @@ def row_of_kernel(client: Address, server: Address) -> Row | None:
 def row_of_files(client: Address, server: Address) -> Row | None:
     """The same from ``/proc``, which lists all connections: in milliseconds."""
     for path, local, remote in _places(client, server):
-        _, found, rest = Path(path).read_text().partition(f" {local} {remote} ")
-        if found:
+        _, row, rest = Path(path).read_text().partition(f" {local} {remote} ")
+        if row:
             state, _, _, _, user, _, inode, *_ = rest.split(maxsplit=7)
             return Row(int(state, 16), int(user), int(inode))
     return None
@@ -144,5 +144,5 @@ def _written(address: Address) -> str:
 
 
 def _unknown_user() -> int:
-    """What stands for users of other user namespaces, as outside a container."""
+    """The id that stands for users of other user namespaces, as outside a container."""
     return int(Path("/proc/sys/kernel/overflowuid").read_text())

@@ -28,13 +28,13 @@ TOO_MANY = 429
 # An agent at work calls a few times in ten seconds; ten of them may share an address.
 DEFAULT_PER_MINUTE = 600
 _MINUTE_S = 60.0
-# Callers that are remembered. A forgotten one begins anew, with a whole minute's requests.
+# Callers that are remembered. A forgotten caller begins anew, with a whole minute's requests.
 _MAX_CALLERS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
 class Allowance:
-    """What a caller has left; ``full_in_s`` is when it will be ``limit`` again."""
+    """The requests that a caller has left; after ``full_in_s`` they are ``limit`` again."""
 
     limit: int
     remaining: int
@@ -62,7 +62,7 @@ class TokenBuckets:
         self._full_at: dict[str, float] = {}
 
     def take(self, caller: str, per_minute: int) -> Allowance:
-        """Take one request out of a caller's bucket, if there is one."""
+        """Take a request out of a caller's bucket, if any is left."""
         now = self._clock()
         each_s = _MINUTE_S / per_minute
         missing_s = max(0.0, self._full_at.pop(caller, now) - now)
@@ -70,7 +70,7 @@ class TokenBuckets:
         is_allowed = wait_s <= each_s / 1000  # the sum of many fractions is not exact
         if is_allowed:
             missing_s += each_s
-        self._full_at[caller] = now + missing_s  # as the last one
+        self._full_at[caller] = now + missing_s  # moves it to the end
         self._forget(now)
         remaining = int((_MINUTE_S - missing_s) / each_s + 0.001)
         return Allowance(per_minute, remaining, missing_s, 0.0 if is_allowed else wait_s)
@@ -85,7 +85,7 @@ class TokenBuckets:
 
 
 class RateLimit:
-    """Refuses requests over the limit with 429, and tells limited callers what they have left."""
+    """Refuses requests over the limit with 429; headers tell the remaining requests."""
 
     def __init__(self, per_minute: int | None) -> None:
         self._buckets = TokenBuckets()
@@ -123,7 +123,7 @@ class RateLimit:
 
 
 def caller_of(scope: Scope) -> str:
-    """The owner of a key, or else the client's address; of IPv6, the network of one customer."""
+    """The owner of a key, or else the client's address; of IPv6, the customer's network."""
     owner = identity_of(scope).owner
     if owner is not None:
         return owner

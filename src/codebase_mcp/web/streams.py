@@ -62,7 +62,7 @@ class _Exchange:
         if self._is_ended and self._is_stream:
             return  # the app may still send, but the exchange has ended
         if message["type"] == "http.response.start":
-            # What has a known length is on its way, and sent in full.
+            # A response of known length is sent in full.
             self._is_stream = "content-length" not in Headers(raw=message.get("headers", []))
         if message["type"] == "http.response.body":
             self._is_complete = not message.get("more_body", False)

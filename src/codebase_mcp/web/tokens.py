@@ -1,4 +1,4 @@
-"""JWTs of an identity provider: who does one name, and what may its bearer do?
+"""JWTs of an identity provider: the caller that a token names, and its rights.
 
 FastMCP checks signature, issuer and audience, fetches the provider's keys, and serves the metadata
 by which clients find the provider (RFC 9728).
@@ -50,7 +50,7 @@ class Tokens:
         self.metadata_url = str(build_resource_metadata_url(resource))
 
     async def verify(self, text: str) -> AccessToken | None:
-        """The token, if it is valid now; one that never expires is not."""
+        """The token, if it is valid now; a token that never expires is invalid."""
         token = await self._provider.verify_token(text)
         if token is None or token.expires_at is None:
             return None
@@ -60,7 +60,7 @@ class Tokens:
         return token
 
     def access(self, token: AccessToken) -> Access:
-        """What the bearer of a token may do; nothing that the token does not say."""
+        """The rights of the bearer, all of which the token names."""
         named = set(token.scopes)
         return Access(
             scopes=frozenset(scope for scope in SCOPES if f"{self._prefix}{scope}" in named),

@@ -1,6 +1,6 @@
 """Runs several server processes on one address; they share its sockets.
 
-Each worker is a complete server with its own database connections; one that dies is replaced.
+Each worker is a complete server with its own database connections, and is replaced when it dies.
 Workers do not share sessions, so older revisions of the protocol are served without them, and SSE
 is not available.
 """
@@ -92,22 +92,22 @@ class _Workers:
         Raises:
             InternalError: too many exit right after their start.
         """
-        for place, process in enumerate(self._processes):
+        for index, process in enumerate(self._processes):
             if process.exitcode is None:
                 continue
             self._forget(process)
             _log.warning(
                 "worker %s exited with %s; starting another", process.pid, process.exitcode
             )
-            is_short = time.monotonic() - self._started[place] < _SHORT_LIFE_S
+            is_short = time.monotonic() - self._started[index] < _SHORT_LIFE_S
             self._short_lives = self._short_lives + 1 if is_short else 0
             if self._short_lives >= _SHORT_LIVES:
                 raise InternalError(
                     "The HTTP workers exit right after their start",
                     hint="See the log; CODEBASE_MCP_HTTP_WORKERS=1 runs without workers.",
                 )
-            self._processes[place] = self._new(place)
-            self._started[place] = time.monotonic()
+            self._processes[index] = self._new(index)
+            self._started[index] = time.monotonic()
 
     def end(self) -> None:
         """Terminate them, and kill those that do not exit in time."""
@@ -153,7 +153,7 @@ async def _serve(settings: Settings, sockets: Sequence[socket.socket], place: in
     shutdown = Shutdown()
     on_parent_exit(lambda: _stop_after_parent(shutdown))
     with shutdown.handle_signals():
-        holder = AppHolder.of(settings, background_lifespan(settings, place))
+        holder = AppHolder(settings, background_lifespan(settings, place))
         server = server_with_apps(holder, settings.toolsets)
         app = asgi_app_of(server, holder, settings)
         await serve_http(app, holder, sockets, shutdown, settings)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from codebase_mcp.cli.commands import COMMANDS, listing
 from codebase_mcp.cli.main import build_parser
-from codebase_mcp.tools.catalog import TOOLSETS
+from codebase_mcp.tools.catalog import toolsets
 
 PAGE = Path(__file__).parents[3] / "docs" / "cli.md"
 
@@ -50,7 +50,7 @@ def page() -> str:
                 name = f"codebase-mcp {command.name} {action.name}"
                 parts += section(name, inner[action.name], 4)
     parts += [TOOLS, "| command | what it does |", "| --- | --- |"]
-    parts += [f"| `{tool.name}` | {tool.title} |" for one in TOOLSETS for tool in one.tools]
+    parts += [f"| `{tool.name}` | {tool.title} |" for one in toolsets() for tool in one.tools]
     return "\n".join([*parts, ""])
 
 

@@ -9,6 +9,11 @@ import pytest
 from codebase_mcp.errors import InvalidInput
 from codebase_mcp.records.anchors import Anchor, CodeReference
 from codebase_mcp.tools.fields import AnchorArgument, anchor_replies, places_of
+from codebase_mcp.tools.tasks import CreateTask
+
+
+def anchors_of(*anchors: dict[str, str]) -> list[AnchorArgument] | None:
+    return CreateTask.checked({"title": "t", "anchors": list(anchors)}).anchors
 
 
 def test_no_anchors_are_no_places() -> None:
@@ -31,7 +36,7 @@ def test_no_anchors_are_no_places() -> None:
     ],
 )
 def test_an_anchor_names_a_place(anchor: dict[str, str], place: CodeReference) -> None:
-    assert places_of([AnchorArgument(**anchor)]) == [place]
+    assert places_of(anchors_of(anchor)) == [place]
 
 
 @pytest.mark.parametrize(
@@ -44,8 +49,8 @@ def test_an_anchor_names_a_place(anchor: dict[str, str], place: CodeReference) -
         ({"file": "/"}, ".file", "An anchor's file must be"),
         ({"file": " "}, ".file", "An anchor's file must be"),
         ({"symbol": "  "}, ".symbol", "An anchor's symbol cannot be empty"),
-        ({"commit": "A" * 40}, ".commit", "An anchor's commit must be a full hash"),
-        ({"commit": "a" * 40 + "\n"}, ".commit", "An anchor's commit must be a full hash"),
+        ({"commit": "A" * 40}, ".commit", "anchors.1.commit must match ^[a-f0-9]{40}$"),
+        ({"commit": "a" * 40 + "\n"}, ".commit", "anchors.1.commit must match ^[a-f0-9]{40}$"),
         (
             {"file": "a", "repository_id": "abc"},
             ".repository_id",
@@ -57,7 +62,7 @@ def test_an_anchor_that_names_no_place_is_refused_by_its_position(
     anchor: dict[str, str], field: str, message: str
 ) -> None:
     with pytest.raises(InvalidInput) as caught:
-        places_of([AnchorArgument(file="fine.py"), AnchorArgument(**anchor)])
+        anchors_of({"file": "fine.py"}, anchor)
     assert caught.value.details["field"] == f"anchors.1{field}"
     assert caught.value.message.startswith(message)
 

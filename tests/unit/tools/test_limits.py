@@ -8,33 +8,23 @@ import pytest
 from pydantic import Field
 
 from codebase_mcp.errors import InvalidInput
-from codebase_mcp.tools.arguments import check_arguments
-from codebase_mcp.tools.limits import Limits, rules_of
+from codebase_mcp.tools.arguments import Arguments
 from codebase_mcp.tools.rules import text
-from codebase_mcp.tools.toolset import Arguments
 
 
 class Example(Arguments):
     title: Annotated[str, text(5), Field(description="In short.")]
-    notes: Annotated[str | None, text(9, shortest=0), Field(description="More.")] = None
-    code: Annotated[str | None, Limits(pattern="^[a-z]+$"), Field(alias="class")] = None
+    notes: Annotated[str | None, Field(max_length=9, description="More.")] = None
+    code: Annotated[str | None, Field(pattern="^[a-z]+$", alias="class")] = None
 
 
 SCHEMA: dict[str, Any] = Example.model_json_schema()
 
 
-def checked(**arguments: Any) -> dict[str, Any]:
-    """The arguments as a tool with these parameters gets them."""
-    return check_arguments(SCHEMA, arguments, rules_of(Example))
-
-
 def test_the_limits_are_in_the_schema_of_what_is_not_null() -> None:
     title, notes, code = (SCHEMA["properties"][name] for name in ("title", "notes", "class"))
     assert (title["minLength"], title["maxLength"], title["description"]) == (1, 5, "In short.")
-    assert notes["anyOf"] == [
-        {"type": "string", "minLength": 0, "maxLength": 9},
-        {"type": "null"},
-    ]
+    assert notes["anyOf"] == [{"type": "string", "maxLength": 9}, {"type": "null"}]
     assert code["anyOf"][0]["pattern"] == "^[a-z]+$"
 
 
@@ -49,9 +39,10 @@ def test_the_limits_are_in_the_schema_of_what_is_not_null() -> None:
 )
 def test_the_message_says_the_limits(arguments: dict[str, Any], field: str, message: str) -> None:
     with pytest.raises(InvalidInput) as caught:
-        checked(**arguments)
+        Example.checked(arguments)
     assert (caught.value.details["field"], caught.value.message) == (field, message)
 
 
 def test_a_rule_returns_the_value_to_use_and_gets_no_null() -> None:
-    assert checked(title=" abc ", notes=None) == {"title": "abc", "notes": None}
+    checked = Example.checked({"title": " abc ", "notes": None})
+    assert (checked.title, checked.notes) == ("abc", None)

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from codebase_mcp.errors import InvalidInput
-from codebase_mcp.tools.arguments import check_arguments
 from codebase_mcp.tools.catalog import all_tools
 
 LONG = "x" * 2_000_000
@@ -22,7 +21,7 @@ def refusal(tool: str, arguments: dict[str, Any]) -> InvalidInput:
     """The error with which a tool refuses these arguments."""
     spec = next(spec for spec in all_tools() if spec.name == tool)
     with pytest.raises(InvalidInput) as caught:
-        check_arguments(spec.input_schema(), arguments, spec.rules)
+        spec.arguments.checked(arguments)
     return caught.value
 
 

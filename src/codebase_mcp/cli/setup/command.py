@@ -22,7 +22,7 @@ from codebase_mcp.cli.setup.plan import Change, Planner, SetupTarget, Unfit, app
 from codebase_mcp.cli.setup.receipts import Receipts
 from codebase_mcp.cli.terminal import Terminal
 from codebase_mcp.errors import InvalidInput
-from codebase_mcp.settings.access import is_loopback
+from codebase_mcp.projects.identity import is_loopback
 from codebase_mcp.settings.loading import PRESETS, Settings, environment_for_child
 
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")

@@ -4,22 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import datetime
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 from uuid import UUID
 
 from pydantic import BaseModel, Field
 
 from codebase_mcp.database.naming import DEFAULT_ID, Project
 from codebase_mcp.index.progress import Phase
+from codebase_mcp.tools.arguments import Arguments
 from codebase_mcp.tools.fields import RepositoryId, SecondTierEntry, second_tier_entry
-from codebase_mcp.tools.reply import ErrorShape, Reply
+from codebase_mcp.tools.reply import ErrorShape, Reply, ReplyPart
 from codebase_mcp.tools.rules import PROJECT_ID, REPO_PATH
 from codebase_mcp.tools.text import INDENT, lines_of, moment
-from codebase_mcp.tools.toolset import Arguments, Caller, Hints, Toolset, ToolSpec
+from codebase_mcp.tools.toolset import READS, REPEATS, Caller, Hints, Toolset
 
 if TYPE_CHECKING:
     from codebase_mcp.background.indexing import Started
-    from codebase_mcp.background.progress import IndexingProgress, LastRun, RepositoryProgress
+    from codebase_mcp.background.progress import IndexingProgress
+
+TOOLSET = Toolset(
+    "index",
+    "index_codebase indexes large repositories in the background; get_indexing_status says how "
+    "far.",
+)
 
 Collection = Annotated[str, PROJECT_ID, Field(description="The project_id of other tools.")]
 
@@ -27,14 +34,7 @@ Collection = Annotated[str, PROJECT_ID, Field(description="The project_id of oth
 class IndexCodebase(Arguments):
     collection: Collection
     repository_path: Annotated[str, REPO_PATH, Field(description="Absolute path.")]
-    depth: Annotated[
-        int,
-        Field(
-            ge=0,
-            le=10_000,
-            description="Commits of history to read.",
-        ),
-    ] = 1000
+    depth: Annotated[int, Field(ge=0, le=10_000, description="Commits of history to read.")] = 1000
 
 
 class IndexCodebaseReply(Reply):
@@ -62,6 +62,7 @@ class IndexCodebaseReply(Reply):
         yield f"operation_id: {self.operation_id}, repository_id: {self.repository_id}"
 
 
+@TOOLSET.tool("Index in the background", REPEATS, scope="index")
 async def index_codebase(caller: Caller, arguments: IndexCodebase) -> IndexCodebaseReply:
     """Index a repository in the background; it answers at once.
 
@@ -109,7 +110,7 @@ class GetIndexingStatus(Arguments):
     repository_id: RepositoryId = None
 
 
-class LastRunEntry(BaseModel):
+class LastRunEntry(ReplyPart):
     """How a run ended. ``interrupted``: its process was killed, and no job goes on with it."""
 
     operation_id: UUID
@@ -128,7 +129,7 @@ class LastRunEntry(BaseModel):
 
 
 class RepositoryStatus(BaseModel):
-    """How far one repository is."""
+    """How far the indexing of a repository is."""
 
     repository_id: UUID
     root: str
@@ -198,6 +199,7 @@ def _progress_text(now: RepositoryStatus | IndexingStatusReply) -> str:
     return f"{state}, {done}" + ("" if left is None else f", {left} s left")
 
 
+@TOOLSET.tool("See how far indexing is", READS)
 async def get_indexing_status(caller: Caller, arguments: GetIndexingStatus) -> IndexingStatusReply:
     """How far the indexing of a collection is, whichever process does it, and how the last run
     ended.
@@ -208,24 +210,19 @@ async def get_indexing_status(caller: Caller, arguments: GetIndexingStatus) -> I
     from codebase_mcp.background.indexing import indexing_state  # noqa: PLC0415 - not for the handshake
 
     state = await indexing_state(
-        caller.app,
-        arguments.collection,
-        arguments.repository_id,
-        caller.identity,
+        caller.app, arguments.collection, arguments.repository_id, caller.identity
     )
-    now = state.progress
     reply = IndexingStatusReply(
         collection=_collection(state.project),
-        is_indexing=now.is_indexing,
-        queued=now.queued,
-        progress_percent=now.percent,
-        files_processed=now.files_done,
-        files_total=now.files_total,
-        current_file=now.current_file or "",
-        current_phase=now.phase,
-        estimated_time_remaining=now.seconds_left,
-        last_run=_last_run(now),
-        repositories=[_repository(one) for one in state.repositories],
+        **_progress(state.progress),
+        repositories=[
+            RepositoryStatus(
+                repository_id=repository.repository_id,
+                root=repository.root,
+                **_progress(repository.progress),
+            )
+            for repository in state.repositories
+        ],
     )
     if state.secondary_model is not None:
         reply.second_tier = second_tier_entry(state.secondary_model)
@@ -240,26 +237,19 @@ def _unattended() -> str:
     return f"{NO_WORKER}."
 
 
-def _repository(one: RepositoryProgress) -> RepositoryStatus:
-    now = one.progress
-    return RepositoryStatus(
-        repository_id=one.repository_id,
-        root=one.root,
-        is_indexing=now.is_indexing,
-        queued=now.queued,
-        progress_percent=now.percent,
-        files_processed=now.files_done,
-        files_total=now.files_total,
-        current_file=now.current_file or "",
-        current_phase=now.phase,
-        estimated_time_remaining=now.seconds_left,
-        last_run=_last_run(now),
-    )
-
-
-def _last_run(now: IndexingProgress) -> LastRunEntry | None:
-    last: LastRun | None = now.last_run
-    return None if last is None else LastRunEntry.model_validate(last, from_attributes=True)
+def _progress(progress: IndexingProgress) -> dict[str, Any]:
+    """How far indexing is, by the names that clients know."""
+    return {
+        "is_indexing": progress.is_indexing,
+        "queued": progress.queued,
+        "progress_percent": progress.percent,
+        "files_processed": progress.files_done,
+        "files_total": progress.files_total,
+        "current_file": progress.current_file or "",
+        "current_phase": progress.phase,
+        "estimated_time_remaining": progress.seconds_left,
+        "last_run": progress.last_run,
+    }
 
 
 class ClearIndex(Arguments):
@@ -273,10 +263,12 @@ class ClearIndexReply(Reply):
     items_deleted: int = Field(default=0, description="Files, chunks and vectors, in all.")
 
     def text_lines(self) -> Iterator[str]:
-        """What was removed, in a line."""
+        """The number of removed items, in a line."""
         yield f"{self.status} {self.collection}: {self.items_deleted} files, chunks and vectors"
 
 
+# The scope is admin, as it takes the index from everyone.
+@TOOLSET.tool("Clear the index", Hints(destroys=True, repeats=True), scope="admin")
 async def clear_index(caller: Caller, arguments: ClearIndex) -> ClearIndexReply:
     """Remove every file, chunk and vector of a collection, or of one of its repositories; running
     indexing is given up.
@@ -287,46 +279,10 @@ async def clear_index(caller: Caller, arguments: ClearIndex) -> ClearIndexReply:
     from codebase_mcp.background.indexing import clear_index as clear  # noqa: PLC0415
 
     project, items = await clear(
-        caller.app,
-        arguments.collection,
-        arguments.repository_id,
-        caller.identity,
+        caller.app, arguments.collection, arguments.repository_id, caller.identity
     )
     return ClearIndexReply(status="cleared", collection=_collection(project), items_deleted=items)
 
 
 def _collection(project: Project) -> str:
     return project.project_id or DEFAULT_ID
-
-
-INDEX = Toolset(
-    "index",
-    (
-        ToolSpec(
-            name="index_codebase",
-            title="Index in the background",
-            arguments=IndexCodebase,
-            run=index_codebase,
-            reply=IndexCodebaseReply,
-            annotations=Hints(repeats=True),
-            scope="index",
-        ),
-        ToolSpec(
-            name="get_indexing_status",
-            title="See how far indexing is",
-            arguments=GetIndexingStatus,
-            run=get_indexing_status,
-            reply=IndexingStatusReply,
-            annotations=Hints(reads=True, repeats=True),
-        ),
-        ToolSpec(
-            name="clear_index",
-            title="Clear the index",
-            arguments=ClearIndex,
-            run=clear_index,
-            reply=ClearIndexReply,
-            annotations=Hints(destroys=True, repeats=True),
-            scope="admin",  # it takes the index from everyone
-        ),
-    ),
-)
