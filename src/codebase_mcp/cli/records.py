@@ -17,7 +17,7 @@ from codebase_mcp.cli.showing import console, local_time
 from codebase_mcp.records.ids import Shown, whole_id
 from codebase_mcp.records.work_items import root_ids
 from codebase_mcp.settings.loading import Settings
-from codebase_mcp.tools.names import tool_named
+from codebase_mcp.tools.catalog import tool_named
 from codebase_mcp.tools.rules import check_project_id
 
 # A terminal shows at most this number of trees.
