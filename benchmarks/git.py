@@ -19,9 +19,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from codebase_mcp.access.identity import ANONYMOUS
 from codebase_mcp.app.app import App
 from codebase_mcp.database.server import Embedded, EmbeddedServer
-from codebase_mcp.projects.identity import ANONYMOUS
 from codebase_mcp.search.search import Request
 from codebase_mcp.settings.loading import Settings
 

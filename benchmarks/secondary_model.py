@@ -25,8 +25,8 @@ from statistics import median
 from typing import Any
 
 from codebase_mcp import App
-from codebase_mcp.background.backfill import Backfill
-from codebase_mcp.background.lifespan import backfilling
+from codebase_mcp.app.background.backfill import Backfill
+from codebase_mcp.app.background.lifespan import backfilling
 from codebase_mcp.settings.loading import Settings
 from quality import data_folder
 from quality_queries import Repository, everyday_repositories

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from codebase_mcp import App
-from codebase_mcp.projects.identity import Identity
+from codebase_mcp.access.identity import Identity
 from codebase_mcp.settings.loading import Settings
 from codebase_mcp.telemetry import metrics
 from codebase_mcp.tools.calling import call_tool, no_progress

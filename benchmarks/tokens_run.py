@@ -12,13 +12,19 @@ from fastmcp import Client
 
 from adapter import project_of
 from codebase_mcp import App
-from codebase_mcp.evaluation.corpus import Corpus, FileText
-from codebase_mcp.evaluation.grep import MAX_COLUMNS, Match, best_matches, content_words, printed
+from codebase_mcp.app.evaluation.corpus import Corpus, FileText
+from codebase_mcp.app.evaluation.grep import (
+    MAX_COLUMNS,
+    Match,
+    best_matches,
+    content_words,
+    printed,
+)
 from codebase_mcp.model import FileKind
-from codebase_mcp.replies.text import search_text
 from codebase_mcp.search.search import Request
 from codebase_mcp.settings.loading import Settings
 from codebase_mcp.source.selection import EVERYTHING
+from codebase_mcp.tools.replies.text import search_text
 from codebase_mcp.tools.server import AppHolder, server_of
 from quality_queries import EvalQuery, Repository
 from quality_scoring import DEPTH

@@ -12,9 +12,9 @@ from fastmcp import Client
 from mcp.client.extension import advertise
 from mcp_types import Implementation
 
-from codebase_mcp.pages.apps import EXTENSION, HTML_KEY, MIME_TYPE, server_with_apps
 from codebase_mcp.settings.loading import Settings
 from codebase_mcp.tools.server import AppHolder, server_of
+from codebase_mcp.web.pages.apps import EXTENSION, HTML_KEY, MIME_TYPE, server_with_apps
 
 pytestmark = pytest.mark.anyio
 
@@ -136,7 +136,7 @@ async def test_a_reply_that_cannot_be_shown_is_whole(
     def fail(name: str) -> Any:
         raise OSError(f"{name} cannot be read")
 
-    monkeypatch.setattr("codebase_mcp.pages.apps._template", fail)
+    monkeypatch.setattr("codebase_mcp.web.pages.apps._template", fail)
     async with connect(MIME_TYPE) as client:
         made = {"title": "Mend it", "project_id": existing}
         await client.call_tool("create_task", made)

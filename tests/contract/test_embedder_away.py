@@ -13,9 +13,9 @@ from tests.embedding_server import EmbeddingServer
 from tests.git import git
 from tests.integration.secondary_models import backfill_of
 
+from codebase_mcp.access.identity import ANONYMOUS
 from codebase_mcp.app.app import App
 from codebase_mcp.errors import EmbeddingUnavailable
-from codebase_mcp.projects.identity import ANONYMOUS
 from codebase_mcp.settings.loading import TOOLSETS, Settings
 from codebase_mcp.tools.server import AppHolder, server_of
 

@@ -12,10 +12,10 @@ from typing import Any, get_args
 import pytest
 from tests.database.test_resolution import workflow_mcp
 
+from codebase_mcp.access.identity import ANONYMOUS, Access, Identity
 from codebase_mcp.app.app import App
 from codebase_mcp.database.projects import create_project
 from codebase_mcp.errors import CodebaseError
-from codebase_mcp.projects.identity import ANONYMOUS, Access, Identity
 from codebase_mcp.settings.loading import Settings
 from codebase_mcp.settings.toolsets import TOOLSETS
 from codebase_mcp.telemetry.stopwatch import stopwatch

@@ -17,7 +17,7 @@ from tests.git import git
 from tests.waiting import until
 
 from codebase_mcp.app.app import App
-from codebase_mcp.background.lifespan import working
+from codebase_mcp.app.background.lifespan import working
 from codebase_mcp.index.progress import RunPhase
 from codebase_mcp.records.tasks import create_task
 from codebase_mcp.settings.loading import Settings

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from tests.integration.test_purge import rows_with
 
+from codebase_mcp.access.identity import ANONYMOUS
 from codebase_mcp.app.app import App
-from codebase_mcp.projects.identity import ANONYMOUS
 
 pytestmark = pytest.mark.anyio
 

@@ -17,9 +17,9 @@ from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
 from tokenizers.pre_tokenizers import Whitespace
 
+from codebase_mcp.access.identity import ANONYMOUS
 from codebase_mcp.app.app import App
 from codebase_mcp.database.vectors import EXACT_VECTORS
-from codebase_mcp.projects.identity import ANONYMOUS
 from codebase_mcp.records.memory import model_of
 from codebase_mcp.settings.loading import Settings
 from codebase_mcp.tools.memory import TOOLSET

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 from fastmcp import Client
 
+from codebase_mcp.access.context_file import FILE_NAME
+from codebase_mcp.access.identity import ANONYMOUS
 from codebase_mcp.app.app import App
 from codebase_mcp.errors import ProjectNotFound
-from codebase_mcp.projects.context_file import FILE_NAME
-from codebase_mcp.projects.identity import ANONYMOUS
 
 from .conftest import Caller, is_time
 

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from fastmcp import Client
 
+from codebase_mcp.access.context_file import FILE_NAME
 from codebase_mcp.app.app import App
-from codebase_mcp.projects.context_file import FILE_NAME
 from codebase_mcp.settings.loading import Settings
 from codebase_mcp.tools.server import AppHolder, server_of
 

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from fastmcp import Client
 
+from codebase_mcp.access.identity import ANONYMOUS
 from codebase_mcp.app.app import App
-from codebase_mcp.projects.identity import ANONYMOUS
 from codebase_mcp.settings.loading import Settings
 from codebase_mcp.tools.server import AppHolder, server_of
 

@@ -12,9 +12,9 @@ from fastmcp import Client
 from tests.contract.conftest import Caller
 
 from codebase_mcp.app.app import App
-from codebase_mcp.replies.symbols import symbol_text
 from codebase_mcp.settings.loading import Settings
 from codebase_mcp.symbols.answer import Operation, SymbolQuestion
+from codebase_mcp.tools.replies.symbols import symbol_text
 from codebase_mcp.tools.server import AppHolder, server_of
 
 pytestmark = pytest.mark.anyio

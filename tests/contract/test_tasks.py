@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from codebase_mcp.access.identity import ANONYMOUS, Identity
 from codebase_mcp.app.app import App
-from codebase_mcp.projects.identity import ANONYMOUS, Identity
 from codebase_mcp.tools.calling import call_tool, no_progress
 from codebase_mcp.tools.tasks import TOOLSET
 

@@ -14,11 +14,11 @@ from mcp.shared.exceptions import MCPDeprecationWarning
 from tests.git import git
 from tests.waiting import until
 
+from codebase_mcp.access import standing
+from codebase_mcp.access.identity import Access, Identity
 from codebase_mcp.app import first_runs
 from codebase_mcp.app.app import App
 from codebase_mcp.errors import CodebaseError, ProjectNotFound
-from codebase_mcp.projects import standing
-from codebase_mcp.projects.identity import Access, Identity
 from codebase_mcp.search.search import Request
 from codebase_mcp.settings.loading import Settings
 from codebase_mcp.tools.server import AppHolder, server_of

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from codebase_mcp.access.identity import ANONYMOUS
 from codebase_mcp.app.app import App
-from codebase_mcp.projects.identity import ANONYMOUS
 from codebase_mcp.tools.work_items import TOOLSET
 
 pytestmark = pytest.mark.anyio

@@ -21,12 +21,12 @@ from typing import BinaryIO, cast
 
 import pytest
 
+from codebase_mcp.access.identity import Identity
 from codebase_mcp.app.app import App
 from codebase_mcp.database.naming import index_lock
 from codebase_mcp.database.projects import find_project
 from codebase_mcp.errors import Conflict, InvalidInput, ProjectNotFound
 from codebase_mcp.index.identity import repository_id_of
-from codebase_mcp.projects.identity import Identity
 from codebase_mcp.records.anchors import CodeReference
 from codebase_mcp.records.tasks import create_task
 from codebase_mcp.settings.loading import Settings

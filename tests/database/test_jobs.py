@@ -14,8 +14,8 @@ import pytest
 from procrastinate.jobs import Job, Status
 
 from codebase_mcp.app.app import App
-from codebase_mcp.background.indexing import indexing_state, start_indexing
-from codebase_mcp.background.lifespan import working
+from codebase_mcp.app.background.indexing import indexing_state, start_indexing
+from codebase_mcp.app.background.lifespan import working
 from codebase_mcp.database.connection import Database
 from codebase_mcp.database.jobs import JobsConnector, OwnJobs
 from codebase_mcp.database.migrate import known_migrations

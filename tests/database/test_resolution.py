@@ -11,6 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from codebase_mcp.access.active import Active, ActiveProjects
+from codebase_mcp.access.context_file import FILE_NAME
+from codebase_mcp.access.identity import ANONYMOUS, Identity
+from codebase_mcp.access.resolution import Current, Resolver
+from codebase_mcp.access.workflow import WorkflowClient
 from codebase_mcp.database.connection import Database, Embedded
 from codebase_mcp.database.projects import (
     Project,
@@ -28,11 +33,6 @@ from codebase_mcp.errors import (
     PermissionDenied,
     ProjectNotFound,
 )
-from codebase_mcp.projects.active import Active, ActiveProjects
-from codebase_mcp.projects.context_file import FILE_NAME
-from codebase_mcp.projects.identity import ANONYMOUS, Identity
-from codebase_mcp.projects.resolution import Current, Resolver
-from codebase_mcp.projects.workflow import WorkflowClient
 from codebase_mcp.records.page import Cursor, Paging
 
 pytestmark = pytest.mark.anyio

@@ -12,9 +12,9 @@ from uuid import uuid4
 
 import pytest
 
+from codebase_mcp.access.identity import ANONYMOUS
 from codebase_mcp.app.app import App
 from codebase_mcp.errors import InvalidInput
-from codebase_mcp.projects.identity import ANONYMOUS
 from codebase_mcp.records import agents, entities, entity_types, memory, tasks, work_items
 from codebase_mcp.records.anchors import CodeReference
 

@@ -12,12 +12,12 @@ import psycopg
 import pytest
 from tests.waiting import until
 
+from codebase_mcp.access.identity import ANONYMOUS
 from codebase_mcp.app.app import App
+from codebase_mcp.app.freshness.tree_watch import IndexUpdate
+from codebase_mcp.app.freshness.watcher import Watcher
 from codebase_mcp.database.connection import Database
 from codebase_mcp.database.projects import Project
-from codebase_mcp.freshness.tree_watch import IndexUpdate
-from codebase_mcp.freshness.watcher import Watcher
-from codebase_mcp.projects.identity import ANONYMOUS
 from codebase_mcp.settings.loading import Settings
 
 from .conftest import PlainServer

@@ -24,6 +24,8 @@ from starlette.requests import Request
 from tests.fuzz.profile import fuzzed
 from tests.fuzz.strategies import ANY_TEXT, JSON, bytes_like, text_like
 
+from codebase_mcp.access.context_file import ContextText, project_in
+from codebase_mcp.app.evaluation.questions import read_questions
 from codebase_mcp.chunking.split import split
 from codebase_mcp.cli.stdio import read_message
 from codebase_mcp.database.archive import ArchiveReader
@@ -31,9 +33,7 @@ from codebase_mcp.database.naming import nearest_valid_id, validate_project_id
 from codebase_mcp.embedding.endpoint import _json as json_of_service
 from codebase_mcp.embedding.failures import Failure
 from codebase_mcp.errors import CodebaseError, InvalidInput
-from codebase_mcp.evaluation.questions import read_questions
 from codebase_mcp.model import Outline
-from codebase_mcp.projects.context_file import ContextText, project_in
 from codebase_mcp.records.page import Cursor
 from codebase_mcp.records.portable import read_line
 from codebase_mcp.records.schemas import accept_schema

@@ -9,7 +9,7 @@ from tests.embedding_server import EmbeddingServer
 from tests.waiting import until
 
 from codebase_mcp.app.app import App
-from codebase_mcp.background.backfill import Backfill
+from codebase_mcp.app.background.backfill import Backfill
 from codebase_mcp.database.projects import Project, find_project
 from codebase_mcp.index.secondary_model import SecondaryModelState, load_state
 from codebase_mcp.search.filters import FileFilters

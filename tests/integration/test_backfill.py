@@ -30,8 +30,8 @@ from tests.integration.secondary_models import (
 )
 
 from codebase_mcp.app.app import App
-from codebase_mcp.background import backfill as background
-from codebase_mcp.background.lifespan import backfilling
+from codebase_mcp.app.background import backfill as background
+from codebase_mcp.app.background.lifespan import backfilling
 from codebase_mcp.database.connection import Database
 from codebase_mcp.database.naming import backfill_lock, index_lock
 from codebase_mcp.settings.loading import Settings

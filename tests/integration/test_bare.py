@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 from tests.git import git
 
+from codebase_mcp.access.identity import ANONYMOUS
 from codebase_mcp.app.app import App
-from codebase_mcp.background.lifespan import watching
+from codebase_mcp.app.background.lifespan import watching
+from codebase_mcp.app.freshness import tree_check, trees
 from codebase_mcp.cli.watch import watch
 from codebase_mcp.errors import IndexingFailed, InvalidInput
-from codebase_mcp.freshness import tree_check, trees
-from codebase_mcp.projects.identity import ANONYMOUS
 from codebase_mcp.search.search import Request
 from codebase_mcp.settings.loading import Settings
 

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from codebase_mcp.app.app import App
-from codebase_mcp.background.lifespan import working
+from codebase_mcp.app.background.lifespan import working
 from codebase_mcp.errors import IndexingFailed
 from codebase_mcp.search.search import Request
 from codebase_mcp.settings.loading import Settings

@@ -21,12 +21,12 @@ from codebase_mcp.database.naming import index_lock
 from codebase_mcp.database.server import Embedded
 from codebase_mcp.errors import ProjectNotFound
 from codebase_mcp.index.commit_history import commit_text
-from codebase_mcp.replies.history import history_text
 from codebase_mcp.search.history import FoundCommit, HistoryFilters, newest_changes
 from codebase_mcp.search.search import Request
 from codebase_mcp.settings.choices import database_target
 from codebase_mcp.settings.loading import Settings
 from codebase_mcp.source.commit_log import PathChange
+from codebase_mcp.tools.replies.history import history_text
 
 pytestmark = pytest.mark.anyio
 

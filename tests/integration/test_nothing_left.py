@@ -27,12 +27,12 @@ from hypothesis.stateful import (
 )
 from tests.integration.indexes import check_frequencies
 
+from codebase_mcp.access.identity import ANONYMOUS
 from codebase_mcp.app.app import App
 from codebase_mcp.database.connection import Embedded
 from codebase_mcp.errors import NotFound, ProjectNotFound
 from codebase_mcp.index import store
 from codebase_mcp.index.progress import RunProgress
-from codebase_mcp.projects.identity import ANONYMOUS
 from codebase_mcp.settings.loading import Settings
 from codebase_mcp.source.read import SourceText, read_source
 from codebase_mcp.source.walk import list_files

@@ -21,12 +21,12 @@ from mcp import MCPError
 from tests.integration.conftest import Shell
 from tests.web.conftest import serving
 
+from codebase_mcp.access.context_file import FILE_NAME
+from codebase_mcp.access.identity import FULL_ACCESS
+from codebase_mcp.access.keys import create_key
 from codebase_mcp.app.app import App
 from codebase_mcp.database.connection import Database
 from codebase_mcp.errors import ProjectNotFound
-from codebase_mcp.keys.keys import create_key
-from codebase_mcp.projects.context_file import FILE_NAME
-from codebase_mcp.projects.identity import FULL_ACCESS
 from codebase_mcp.settings.loading import Settings
 from codebase_mcp.tools.callers import owner_of
 

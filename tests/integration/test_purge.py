@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
+from codebase_mcp.access.identity import ANONYMOUS
 from codebase_mcp.app.app import App
 from codebase_mcp.cli.main import run
 from codebase_mcp.database.connection import Embedded
 from codebase_mcp.errors import NotFound, ProjectNotFound
 from codebase_mcp.index.purge import TABLES
-from codebase_mcp.projects.identity import ANONYMOUS
 
 pytestmark = pytest.mark.anyio
 

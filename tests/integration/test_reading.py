@@ -11,12 +11,12 @@ import pytest
 from tests.git_server import serving
 from tests.integration.test_history import commit, git
 
+from codebase_mcp.access.identity import Access, Identity
 from codebase_mcp.app.app import App
-from codebase_mcp.background.indexing import start_indexing
-from codebase_mcp.background.worker import Worker
+from codebase_mcp.app.background.indexing import start_indexing
+from codebase_mcp.app.background.worker import Worker
 from codebase_mcp.database.connection import Database
 from codebase_mcp.errors import CodebaseError, PermissionDenied
-from codebase_mcp.projects.identity import Access, Identity
 from codebase_mcp.settings.choices import database_target
 from codebase_mcp.settings.loading import Settings
 from codebase_mcp.source import reach, source_tree

@@ -25,8 +25,8 @@ from tests.integration.secondary_models import (
 from tests.onnx_models import make_folder
 
 from codebase_mcp.app.app import App
-from codebase_mcp.background import backfill as background
-from codebase_mcp.background.lifespan import backfilling
+from codebase_mcp.app.background import backfill as background
+from codebase_mcp.app.background.lifespan import backfilling
 from codebase_mcp.errors import EmbeddingUnavailable
 from codebase_mcp.search import secondary
 from codebase_mcp.settings.loading import Settings

@@ -13,9 +13,9 @@ from tests.integration.secondary_models import until_complete
 from tests.integration.test_history import commit, git
 from tests.integration.test_purge import rows_with
 
+from codebase_mcp.access.health import model_notices
 from codebase_mcp.app.app import App
-from codebase_mcp.background.lifespan import backfilling
-from codebase_mcp.projects.health import model_notices
+from codebase_mcp.app.background.lifespan import backfilling
 from codebase_mcp.settings.loading import Settings
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))

@@ -21,7 +21,7 @@ from tests.conftest import SAMPLE
 from tests.integration.conftest import Shell
 
 from codebase_mcp.app.app import App
-from codebase_mcp.background.lifespan import has_database, warm_start, warm_up_search
+from codebase_mcp.app.background.lifespan import has_database, warm_start, warm_up_search
 from codebase_mcp.database.server import Embedded, EmbeddedServer
 from codebase_mcp.errors import DatabaseUnavailable, ShuttingDown
 from codebase_mcp.settings.loading import TOOLSETS, Settings

@@ -17,9 +17,9 @@ from codebase_mcp.app.app import App
 from codebase_mcp.app.symbols import SymbolReport
 from codebase_mcp.database.projects import Project
 from codebase_mcp.errors import IndexingFailed, InvalidInput, NotFound
-from codebase_mcp.replies.symbols import symbol_text
 from codebase_mcp.symbols.answer import SymbolQuestion
 from codebase_mcp.symbols.usage import UsingPlace
+from codebase_mcp.tools.replies.symbols import symbol_text
 from codebase_mcp.tools.symbol_reply import symbol_reply
 
 PAY = "def charge(card):\n    return card\n"

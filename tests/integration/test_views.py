@@ -11,9 +11,9 @@ import pytest
 from tests.git import git
 
 import codebase_mcp
+from codebase_mcp.access.identity import ANONYMOUS
 from codebase_mcp.app.app import App
 from codebase_mcp.errors import InvalidInput
-from codebase_mcp.projects.identity import ANONYMOUS
 from codebase_mcp.search.search import Request
 from codebase_mcp.settings.loading import Settings
 

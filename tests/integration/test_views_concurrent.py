@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from tests.git import git
 
+from codebase_mcp.access.identity import ANONYMOUS
 from codebase_mcp.app import views
 from codebase_mcp.app.app import App
 from codebase_mcp.app.views import Views
@@ -27,7 +28,6 @@ from codebase_mcp.index import batches
 from codebase_mcp.index.commits import CommitIndexer
 from codebase_mcp.index.pool import PreparerPool
 from codebase_mcp.index.prepare import PreparedBlob
-from codebase_mcp.projects.identity import ANONYMOUS
 from codebase_mcp.search.search import Request
 
 QUERIES = ("count the stripes of a zebra", "backoff", "spots")

@@ -32,6 +32,7 @@ from hypothesis.stateful import (
 )
 from tests.integration.indexes import check_frequencies
 
+from codebase_mcp.access.identity import ANONYMOUS
 from codebase_mcp.app.app import App
 from codebase_mcp.app.views import Views
 from codebase_mcp.database.connection import Embedded
@@ -40,7 +41,6 @@ from codebase_mcp.index import batches
 from codebase_mcp.index.commits import CommitIndexer, CommitRun
 from codebase_mcp.index.pool import PreparerPool
 from codebase_mcp.index.progress import RunProgress
-from codebase_mcp.projects.identity import ANONYMOUS
 from codebase_mcp.search.filters import FileFilters
 from codebase_mcp.search.search import Request
 from codebase_mcp.settings.loading import Settings

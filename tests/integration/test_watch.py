@@ -19,11 +19,11 @@ from tests.git import git
 from tests.waiting import until
 
 from codebase_mcp.app.app import App
+from codebase_mcp.app.freshness.tree_watch import IndexUpdate
+from codebase_mcp.app.freshness.watcher import Watcher
 from codebase_mcp.database.connection import Database
 from codebase_mcp.database.naming import index_lock
 from codebase_mcp.database.projects import Project, find_project
-from codebase_mcp.freshness.tree_watch import IndexUpdate
-from codebase_mcp.freshness.watcher import Watcher
 from codebase_mcp.settings.loading import Settings
 from codebase_mcp.source.read import SourceText, read_source
 from codebase_mcp.source.walk import list_files

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from codebase_mcp.access.context_file import FILE_NAME, ContextText
 from codebase_mcp.errors import InvalidInput
-from codebase_mcp.projects.context_file import FILE_NAME, ContextText
 from codebase_mcp.settings.loading import SETTINGS, Settings
 from codebase_mcp.settings.repository import (
     ROWS,

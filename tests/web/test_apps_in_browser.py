@@ -16,7 +16,9 @@ from tests.web.app_host import ADDRESS, AppHost
 from tests.web.test_pages import FILES, SCRIPT
 from tests.web.test_pages_in_browser import RULES, browser, needs_chromium, tab
 
-from codebase_mcp.pages.apps import (
+from codebase_mcp.settings.loading import Settings
+from codebase_mcp.tools.server import AppHolder
+from codebase_mcp.web.pages.apps import (
     APPS,
     EXTENSION,
     HTML_KEY,
@@ -24,8 +26,6 @@ from codebase_mcp.pages.apps import (
     document_of,
     server_with_apps,
 )
-from codebase_mcp.settings.loading import Settings
-from codebase_mcp.tools.server import AppHolder
 
 __all__ = ["browser"]
 pytestmark = needs_chromium

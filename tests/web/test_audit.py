@@ -12,11 +12,11 @@ import pytest
 from fastmcp import Client
 from tests.web.conftest import running
 
+from codebase_mcp.access.identity import Identity, peer_of
 from codebase_mcp.app.app import App
-from codebase_mcp.background.audit import AuditEntry, AuditLog, load_entries
+from codebase_mcp.app.background.audit import AuditEntry, AuditLog, load_entries
 from codebase_mcp.cli.data import age_of, audit
 from codebase_mcp.errors import InvalidInput
-from codebase_mcp.projects.identity import Identity, peer_of
 from codebase_mcp.settings.loading import Settings
 from codebase_mcp.tools.server import AppHolder, server_of
 from codebase_mcp.web.http import asgi_app_of

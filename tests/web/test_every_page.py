@@ -14,13 +14,13 @@ from tests.conftest import SAMPLE
 from tests.web.conftest import serving
 from tests.web.test_pages import commit_all, indexed
 
+from codebase_mcp.access.identity import Access
+from codebase_mcp.access.keys import create_key
 from codebase_mcp.database.connection import Database
-from codebase_mcp.keys.keys import create_key
-from codebase_mcp.pages.reading import OPERATIONS
-from codebase_mcp.pages.routes import GET, POST
-from codebase_mcp.pages.site import TOKEN_COOKIE
-from codebase_mcp.projects.identity import Access
 from codebase_mcp.settings.loading import Settings
+from codebase_mcp.web.pages.reading import OPERATIONS
+from codebase_mcp.web.pages.routes import GET, POST
+from codebase_mcp.web.pages.site import TOKEN_COOKIE
 
 pytestmark = pytest.mark.anyio
 

@@ -22,9 +22,9 @@ from joserfc.jwk import RSAKey
 from tests.web.conftest import serving
 from tests.web.test_sign_in import browser, is_signed_in, session_of, sign_in
 
+from codebase_mcp.access.identity import Access
+from codebase_mcp.access.keys import create_key
 from codebase_mcp.database.connection import Database
-from codebase_mcp.keys.keys import create_key
-from codebase_mcp.projects.identity import Access
 from codebase_mcp.settings.loading import Settings
 from codebase_mcp.web.tokens import Tokens
 

@@ -15,9 +15,9 @@ from fastmcp import Client
 from fastmcp.client.transports import SSETransport, StreamableHttpTransport
 from tests.web.conftest import Served, serving
 
-from codebase_mcp.database.connection import Database
-from codebase_mcp.keys import keys
-from codebase_mcp.keys.keys import (
+from codebase_mcp.access import keys
+from codebase_mcp.access.identity import Access, Scope
+from codebase_mcp.access.keys import (
     Key,
     create_key,
     has_valid_key,
@@ -25,7 +25,7 @@ from codebase_mcp.keys.keys import (
     revoke_key,
     rotate_key,
 )
-from codebase_mcp.projects.identity import Access, Scope
+from codebase_mcp.database.connection import Database
 from codebase_mcp.settings.loading import Settings
 from codebase_mcp.tools.catalog import all_tools
 from codebase_mcp.tools.server import AppHolder, server_of

@@ -19,7 +19,7 @@ import pytest
 from starlette.types import Scope
 from tests.web.conftest import Served, serving
 
-from codebase_mcp.projects.identity import FULL_ACCESS, Identity
+from codebase_mcp.access.identity import FULL_ACCESS, Identity
 from codebase_mcp.settings.loading import Settings
 from codebase_mcp.web import peers
 from codebase_mcp.web.door import Callers

@@ -13,14 +13,14 @@ from fastmcp import Client
 from tests.waiting import until
 from tests.web.conftest import Hold, serving
 
+from codebase_mcp.access.identity import Access
+from codebase_mcp.access.keys import create_key
 from codebase_mcp.app.app import App
-from codebase_mcp.background.indexing import start_indexing
+from codebase_mcp.app.background.indexing import start_indexing
 from codebase_mcp.database.connection import Database
 from codebase_mcp.database.projects import Project, find_project
 from codebase_mcp.errors import Overloaded, TimeLimitExceeded
 from codebase_mcp.index import queue
-from codebase_mcp.keys.keys import create_key
-from codebase_mcp.projects.identity import Access
 from codebase_mcp.settings.loading import Settings
 from codebase_mcp.tools import running
 

@@ -17,10 +17,10 @@ from tests.web.conftest import serving
 
 from codebase_mcp.database.connection import Database
 from codebase_mcp.database.projects import find_project
-from codebase_mcp.pages import records, searching
-from codebase_mcp.pages.routes import GET, POST
-from codebase_mcp.pages.site import CONTENT_SECURITY_POLICY, TOKEN_COOKIE
 from codebase_mcp.settings.loading import Settings
+from codebase_mcp.web.pages import records, searching
+from codebase_mcp.web.pages.routes import GET, POST
+from codebase_mcp.web.pages.site import CONTENT_SECURITY_POLICY, TOKEN_COOKIE
 
 pytestmark = pytest.mark.anyio
 

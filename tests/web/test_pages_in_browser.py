@@ -19,14 +19,14 @@ from tests.waiting import until
 from tests.web.conftest import Hold, serving
 from tests.web.test_pages import FILES, HOSTILE_NAME, SCHEMA, SCRIPT, commit_all
 
+from codebase_mcp.access.identity import Access
+from codebase_mcp.access.keys import create_key
 from codebase_mcp.app.app import App
-from codebase_mcp.background.lifespan import background_lifespan
+from codebase_mcp.app.background.lifespan import background_lifespan
 from codebase_mcp.database.projects import find_project
-from codebase_mcp.keys.keys import create_key
-from codebase_mcp.pages.routes import WHOLE_PAGES
-from codebase_mcp.pages.site import SIGN_IN
-from codebase_mcp.projects.identity import Access
 from codebase_mcp.settings.loading import Settings
+from codebase_mcp.web.pages.routes import WHOLE_PAGES
+from codebase_mcp.web.pages.site import SIGN_IN
 
 MakeRepo = Callable[..., Path]
 

@@ -8,9 +8,9 @@ import httpx2
 import pytest
 from tests.web.conftest import running
 
+from codebase_mcp.access.identity import Access, Identity
+from codebase_mcp.access.keys import create_key
 from codebase_mcp.database.connection import Database
-from codebase_mcp.keys.keys import create_key
-from codebase_mcp.projects.identity import Access, Identity
 from codebase_mcp.settings.loading import Settings
 from codebase_mcp.web import rate_limits
 from codebase_mcp.web.http import make_asgi_app

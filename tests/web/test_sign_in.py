@@ -14,14 +14,14 @@ import pytest
 from tests.web.conftest import serving
 from tests.web.test_pages import seen
 
+from codebase_mcp.access import keys
+from codebase_mcp.access.browser_sessions import LONGEST_S
+from codebase_mcp.access.identity import Access
+from codebase_mcp.access.keys import create_key, revoke_key, rotate_key
 from codebase_mcp.database.connection import Database
-from codebase_mcp.keys import keys
-from codebase_mcp.keys.browser_sessions import LONGEST_S
-from codebase_mcp.keys.keys import create_key, revoke_key, rotate_key
-from codebase_mcp.pages.routes import GET
-from codebase_mcp.pages.site import SESSION_COOKIE, TOKEN_COOKIE
-from codebase_mcp.projects.identity import Access
 from codebase_mcp.settings.loading import Settings
+from codebase_mcp.web.pages.routes import GET
+from codebase_mcp.web.pages.site import SESSION_COOKIE, TOKEN_COOKIE
 
 pytestmark = pytest.mark.anyio
 

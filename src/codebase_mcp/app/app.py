@@ -22,7 +22,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from uuid import UUID
 
+from codebase_mcp.access.identity import ANONYMOUS, Identity
+from codebase_mcp.access.repository_lookup import (
+    IndexedIn,
+    find_repository,
+    projects_at,
+    repository_not_found,
+)
+from codebase_mcp.access.resolution import Resolver
 from codebase_mcp.app.first_runs import FirstRuns, ReportProgress
+from codebase_mcp.app.freshness.trees import IndexedTrees
+from codebase_mcp.app.freshness.verified_search import Freshness
 from codebase_mcp.app.index_runs import IndexRuns
 from codebase_mcp.app.process_wide import apply_to_process
 from codebase_mcp.app.reports import (
@@ -45,19 +55,9 @@ from codebase_mcp.database.projects import (
 )
 from codebase_mcp.embedding.models import Models
 from codebase_mcp.errors import ProjectNotFound
-from codebase_mcp.freshness.trees import IndexedTrees
-from codebase_mcp.freshness.verified_search import Freshness
 from codebase_mcp.index.identity import PROGRAM_VERSION
 from codebase_mcp.index.inventory import load_inventory
 from codebase_mcp.index.queue import JobQueue
-from codebase_mcp.projects.identity import ANONYMOUS, Identity
-from codebase_mcp.projects.repository_lookup import (
-    IndexedIn,
-    find_repository,
-    projects_at,
-    repository_not_found,
-)
-from codebase_mcp.projects.resolution import Resolver
 from codebase_mcp.search.filters import FileFilters
 from codebase_mcp.search.memory_indexes import MemoryIndexes
 from codebase_mcp.search.search import Ranking, Request, Searcher
@@ -68,6 +68,8 @@ from codebase_mcp.settings.repository import RepositorySettings, choice_of, repo
 from codebase_mcp.telemetry.stopwatch import step
 
 if TYPE_CHECKING:
+    from codebase_mcp.access.health import Health
+    from codebase_mcp.access.workflow import WorkflowClient
     from codebase_mcp.app.changes import Changes
     from codebase_mcp.app.dry_run import DryRun
     from codebase_mcp.app.erasure import Erasure
@@ -76,8 +78,6 @@ if TYPE_CHECKING:
     from codebase_mcp.app.transfers import Transfers
     from codebase_mcp.app.views import Views
     from codebase_mcp.index.progress import RunProgress
-    from codebase_mcp.projects.health import Health
-    from codebase_mcp.projects.workflow import WorkflowClient
     from codebase_mcp.records.page import Page, Paging
 
 __all__ = ["App", "HistoryReport", "InProject", "IndexReport", "ProjectFacts", "SearchReport"]
@@ -87,7 +87,7 @@ def _workflow(settings: Settings) -> WorkflowClient | None:
     """The client of the service that names the active project, if there is one."""
     if settings.workflow_url is None:
         return None
-    from codebase_mcp.projects.workflow import WorkflowClient  # noqa: PLC0415 - brings HTTP along
+    from codebase_mcp.access.workflow import WorkflowClient  # noqa: PLC0415 - brings HTTP along
 
     return WorkflowClient(settings.workflow_url)
 
@@ -429,7 +429,7 @@ class App:
         Raises:
             ProjectNotFound: the named project does not exist.
         """
-        from codebase_mcp.projects.health import examine  # noqa: PLC0415 - for this alone
+        from codebase_mcp.access.health import examine  # noqa: PLC0415 - for this alone
 
         return await examine(
             *(self.database, self.resolver, project_id, identity),

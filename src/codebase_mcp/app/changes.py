@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from uuid import UUID
 
+from codebase_mcp.access.identity import ANONYMOUS, Identity
 from codebase_mcp.app.scopes import CallScope, NamedRepository, Scopes
 from codebase_mcp.changes.compare import Comparison, compare
 from codebase_mcp.changes.impact import Change, Impact, assess
 from codebase_mcp.database.connection import Database
 from codebase_mcp.errors import InvalidInput, NotFound
 from codebase_mcp.index.inventory import RepositoryName, load_repositories
-from codebase_mcp.projects.identity import ANONYMOUS, Identity
 from codebase_mcp.source.git_directory import GitRepository, git_repository_at
 
 

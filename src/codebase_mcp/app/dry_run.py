@@ -6,14 +6,14 @@ import asyncio
 from dataclasses import dataclass
 from pathlib import Path
 
+from codebase_mcp.access.identity import ANONYMOUS, Identity
+from codebase_mcp.access.resolution import ProjectSource, Resolver, require_seen
 from codebase_mcp.database.connection import Database
 from codebase_mcp.database.naming import schema_of
 from codebase_mcp.database.placement import has_cluster
 from codebase_mcp.embedding.models import Models
 from codebase_mcp.index.forecast import Forecast, Stored, forecast, load_stored
 from codebase_mcp.index.identity import repository_id_in
-from codebase_mcp.projects.identity import ANONYMOUS, Identity
-from codebase_mcp.projects.resolution import ProjectSource, Resolver, require_seen
 from codebase_mcp.settings.loading import Settings
 from codebase_mcp.settings.reach import resolve_for
 from codebase_mcp.settings.repository import RepositorySettings, repository_at

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from codebase_mcp.access.identity import ANONYMOUS, Identity
+from codebase_mcp.access.resolution import Resolver
 from codebase_mcp.database.connection import Database
 from codebase_mcp.database.projects import Project, count_in_project, drop_project
 from codebase_mcp.errors import IndexingFailed, NotFound
@@ -20,8 +22,6 @@ from codebase_mcp.index.inventory import RepositoryFacts, load_inventory
 from codebase_mcp.index.path_scope import PathScope
 from codebase_mcp.index.purge import Purged
 from codebase_mcp.index.queue import JobQueue
-from codebase_mcp.projects.identity import ANONYMOUS, Identity
-from codebase_mcp.projects.resolution import Resolver
 from codebase_mcp.records.following import refresh_anchors
 from codebase_mcp.search.memory_indexes import MemoryIndexes
 from codebase_mcp.source.selection import EVERYTHING, Selection

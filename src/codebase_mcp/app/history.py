@@ -16,6 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from uuid import UUID
 
+from codebase_mcp.access.identity import ANONYMOUS, Identity
+from codebase_mcp.access.resolution import Resolver
 from codebase_mcp.app.reports import HistoryReport, SymbolReport
 from codebase_mcp.app.scopes import CallScope, NamedRepository, Scopes
 from codebase_mcp.changes.symbol_history import SymbolHistory, symbol_history
@@ -33,8 +35,6 @@ from codebase_mcp.index.commit_history import (
     texts_version,
 )
 from codebase_mcp.model import WORKTREE
-from codebase_mcp.projects.identity import ANONYMOUS, Identity
-from codebase_mcp.projects.resolution import Resolver
 from codebase_mcp.search.history import (
     HistoryFilters,
     HistoryQuestion,

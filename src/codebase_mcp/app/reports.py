@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from uuid import UUID
 
+    from codebase_mcp.access.resolution import ProjectSource
+    from codebase_mcp.app.freshness.verified_search import IndexFreshness
     from codebase_mcp.app.scopes import CallScope
     from codebase_mcp.changes.symbol_history import SymbolHistory
     from codebase_mcp.database.projects import Project
     from codebase_mcp.database.transaction import Transaction
-    from codebase_mcp.freshness.verified_search import IndexFreshness
     from codebase_mcp.index.build import RunResult
     from codebase_mcp.index.commit_history import HistoryFacts
     from codebase_mcp.index.commits import CommitRun
     from codebase_mcp.index.inventory import RepositoryFacts
-    from codebase_mcp.projects.resolution import ProjectSource
     from codebase_mcp.records.notes import Note
     from codebase_mcp.search.help import Help
     from codebase_mcp.search.history import FoundCommit, LastChange

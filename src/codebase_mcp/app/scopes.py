@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import Literal
 from uuid import UUID
 
+from codebase_mcp.access.identity import Identity
+from codebase_mcp.access.resolution import ProjectSource, Resolver
+from codebase_mcp.access.standing import reason_not_to_index, repository_around
 from codebase_mcp.app.first_runs import FirstRun, FirstRuns, ReportProgress
+from codebase_mcp.app.freshness.trees import IndexedTrees, Tree
 from codebase_mcp.database.projects import Project
 from codebase_mcp.errors import ProjectNotFound
-from codebase_mcp.freshness.trees import IndexedTrees, Tree
-from codebase_mcp.projects.identity import Identity
-from codebase_mcp.projects.resolution import ProjectSource, Resolver
-from codebase_mcp.projects.standing import reason_not_to_index, repository_around
 from codebase_mcp.settings.loading import Settings
 from codebase_mcp.settings.reach import allowed_roots
 

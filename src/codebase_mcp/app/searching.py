@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, get_args
 
 from codebase_mcp.app.extras import notes_of, usage_of_first
 from codebase_mcp.app.first_runs import FirstRun
+from codebase_mcp.app.freshness.verified_search import Freshness, IndexFreshness
 from codebase_mcp.app.reports import SearchReport
 from codebase_mcp.app.scopes import CallScope
-from codebase_mcp.freshness.verified_search import Freshness, IndexFreshness
 from codebase_mcp.index.progress import RunPhase
 from codebase_mcp.model import WORKTREE
 from codebase_mcp.search.help import IndexCoverage, is_weak

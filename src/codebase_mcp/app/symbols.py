@@ -6,7 +6,10 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from codebase_mcp.access.identity import ANONYMOUS, Identity
+from codebase_mcp.access.resolution import Resolver
 from codebase_mcp.app.first_runs import ReportProgress
+from codebase_mcp.app.freshness.verified_search import Freshness
 from codebase_mcp.app.scopes import CallScope, NamedRepository, Scopes
 from codebase_mcp.app.views import ChosenViews, Views
 from codebase_mcp.database.connection import Database
@@ -18,10 +21,7 @@ from codebase_mcp.errors import (
     ProjectNotFound,
     SnapshotDropped,
 )
-from codebase_mcp.freshness.verified_search import Freshness
 from codebase_mcp.model import WORKTREE
-from codebase_mcp.projects.identity import ANONYMOUS, Identity
-from codebase_mcp.projects.resolution import Resolver
 from codebase_mcp.symbols.answer import SymbolFacts, SymbolQuestion, answer
 from codebase_mcp.symbols.storage import RepositoryState, load_states
 

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import BinaryIO
 
+from codebase_mcp.access.identity import ANONYMOUS, Identity
+from codebase_mcp.access.resolution import Resolver
 from codebase_mcp.database.backup import BackupFacts, write_backup
 from codebase_mcp.database.connection import Database
 from codebase_mcp.database.projects import drop_project
@@ -16,8 +18,6 @@ from codebase_mcp.database.upgrade import SchemaState, check_schemas, upgrade
 from codebase_mcp.embedding.models import Models
 from codebase_mcp.errors import ProjectNotFound
 from codebase_mcp.index.identity import repository_id_in
-from codebase_mcp.projects.identity import ANONYMOUS, Identity
-from codebase_mcp.projects.resolution import Resolver
 from codebase_mcp.records.transfer import Imported, export_lines, import_lines, scan_lines
 
 

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from uuid import UUID
 
+from codebase_mcp.app.freshness.trees import Tree, load_trees
 from codebase_mcp.database.connection import Database, Transaction
 from codebase_mcp.database.projects import Project
 from codebase_mcp.errors import (
@@ -29,7 +30,6 @@ from codebase_mcp.errors import (
     ProjectNotFound,
     SnapshotDropped,
 )
-from codebase_mcp.freshness.trees import Tree, load_trees
 from codebase_mcp.index.refs import (
     StoredCommit,
     forget_refs,
@@ -47,7 +47,7 @@ from codebase_mcp.source.selection import Selection
 from codebase_mcp.telemetry.stopwatch import no_stopwatch, step
 
 if TYPE_CHECKING:
-    from codebase_mcp.freshness.verified_search import IndexFreshness
+    from codebase_mcp.app.freshness.verified_search import IndexFreshness
     from codebase_mcp.index.build import RunResult
     from codebase_mcp.index.commits import CommitIndexer, CommitRun
 

@@ -98,15 +98,15 @@ async def search(options: argparse.Namespace, settings: Settings) -> int:
                 with_history=options.with_history,
                 report=report,
             )
-    from codebase_mcp.replies.text import search_text  # noqa: PLC0415
+    from codebase_mcp.tools.replies.text import search_text  # noqa: PLC0415
 
     return show(search_text(answer, settings.reply_chars, context_lines), answer.latency_ms)
 
 
 async def log_search(options: argparse.Namespace, settings: Settings) -> int:
     """Search commits, or show the history of a symbol."""
-    from codebase_mcp.replies import history as texts  # noqa: PLC0415 - not for the help
     from codebase_mcp.tools import answers  # noqa: PLC0415
+    from codebase_mcp.tools.replies import history as texts  # noqa: PLC0415 - not for the help
 
     query = " ".join(options.query)
     filters = {name: getattr(options, name) for name in ("path", "author", "since", "until")}
@@ -241,7 +241,7 @@ async def symbol(options: argparse.Namespace, settings: Settings) -> int:
         from codebase_mcp.tools.symbol_reply import symbol_reply  # noqa: PLC0415 - for JSON alone
 
         return print_json(symbol_reply(answer, None).as_json())
-    from codebase_mcp.replies.symbols import symbol_text  # noqa: PLC0415
+    from codebase_mcp.tools.replies.symbols import symbol_text  # noqa: PLC0415
 
     return show(symbol_text(answer, reply_budget(settings)))
 
@@ -259,8 +259,8 @@ async def impact(options: argparse.Namespace, settings: Settings) -> int:
         from codebase_mcp.tools.vcs import impact_reply  # noqa: PLC0415 - for JSON alone
 
         return print_json(impact_reply(answer, None).as_json())
-    from codebase_mcp.replies.changes import impact_text  # noqa: PLC0415
-    from codebase_mcp.replies.paths import scope_note  # noqa: PLC0415
+    from codebase_mcp.tools.replies.changes import impact_text  # noqa: PLC0415
+    from codebase_mcp.tools.replies.paths import scope_note  # noqa: PLC0415
 
     return show(impact_text(answer, reply_budget(settings), note=scope_note(repository.scope)))
 
@@ -281,7 +281,7 @@ async def compare(options: argparse.Namespace, settings: Settings) -> int:
         from codebase_mcp.tools.vcs import comparison_reply  # noqa: PLC0415 - for JSON alone
 
         return print_json(comparison_reply(answer, answer.differences.total).as_json())
-    from codebase_mcp.replies.changes import comparison_text  # noqa: PLC0415
+    from codebase_mcp.tools.replies.changes import comparison_text  # noqa: PLC0415
 
     return show(comparison_text(answer, sys.maxsize))
 

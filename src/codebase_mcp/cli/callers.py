@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import logging
 
+from codebase_mcp.access.identity import is_loopback
+from codebase_mcp.access.keys import has_valid_key
 from codebase_mcp.database.connection import Database
 from codebase_mcp.errors import CodebaseError
-from codebase_mcp.keys.keys import has_valid_key
-from codebase_mcp.projects.identity import is_loopback
 from codebase_mcp.settings.choices import database_target
 from codebase_mcp.settings.loading import Settings
 

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
+from codebase_mcp.access.identity import Identity
 from codebase_mcp.app.app import App
 from codebase_mcp.cli.numbers import number_of
 from codebase_mcp.errors import InvalidInput, NotFound, ProjectNotFound
 from codebase_mcp.index.progress import RunProgress
-from codebase_mcp.projects.identity import Identity
 from codebase_mcp.settings.loading import Settings
 from codebase_mcp.settings.reach import clones_in
 from codebase_mcp.source.clone import (

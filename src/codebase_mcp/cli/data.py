@@ -14,8 +14,8 @@ from rich.table import Table
 from rich.text import Text
 
 from codebase_mcp.app.app import App
+from codebase_mcp.app.background.audit import AuditEntry, load_entries
 from codebase_mcp.app.erasure import Target
-from codebase_mcp.background.audit import AuditEntry, load_entries
 from codebase_mcp.cli.calling import identity_here
 from codebase_mcp.cli.files import appearing, opened
 from codebase_mcp.cli.output import ask, print_json, say

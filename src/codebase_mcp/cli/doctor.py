@@ -11,6 +11,8 @@ from pathlib import Path
 
 from rich.text import Text
 
+from codebase_mcp.access.health import model_notices
+from codebase_mcp.access.keys import list_keys
 from codebase_mcp.app.app import App
 from codebase_mcp.cli.callers import callers_in_words
 from codebase_mcp.cli.hints import in_commands
@@ -19,8 +21,6 @@ from codebase_mcp.cli.showing import counted
 from codebase_mcp.cli.terminal import Terminal
 from codebase_mcp.errors import CodebaseError, InternalError
 from codebase_mcp.index.identity import PROGRAM_VERSION
-from codebase_mcp.keys.keys import list_keys
-from codebase_mcp.projects.health import model_notices
 from codebase_mcp.settings.loading import Settings
 
 CANARY_PROJECT = "codebase-mcp-doctor"

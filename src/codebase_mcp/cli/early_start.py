@@ -8,7 +8,7 @@ from contextlib import AsyncExitStack
 from importlib import import_module
 from pathlib import Path
 
-from codebase_mcp.background.lifespan import prepare_to_index
+from codebase_mcp.app.background.lifespan import prepare_to_index
 from codebase_mcp.database.connection import Database
 from codebase_mcp.settings.choices import database_target
 from codebase_mcp.settings.loading import Settings

@@ -14,25 +14,16 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from codebase_mcp.app.app import App, IndexReport
-from codebase_mcp.cli.asking import with_check_limit
-from codebase_mcp.cli.calling import Shell, open_shell
-from codebase_mcp.cli.files import appearing, opened
-from codebase_mcp.cli.indexing import progress_bar
-from codebase_mcp.cli.numbers import number_of
-from codebase_mcp.cli.output import print_json, say
-from codebase_mcp.cli.terminal import Terminal
-from codebase_mcp.database.naming import DEFAULT_ID
-from codebase_mcp.errors import IndexingFailed, InvalidInput
-from codebase_mcp.evaluation.corpus import Corpus
-from codebase_mcp.evaluation.grep import grep
-from codebase_mcp.evaluation.mining import mine
-from codebase_mcp.evaluation.questions import (
+from codebase_mcp.app.evaluation.corpus import Corpus
+from codebase_mcp.app.evaluation.grep import grep
+from codebase_mcp.app.evaluation.mining import mine
+from codebase_mcp.app.evaluation.questions import (
     Question,
     as_lines,
     check_targets,
     read_questions,
 )
-from codebase_mcp.evaluation.scoring import (
+from codebase_mcp.app.evaluation.scoring import (
     BUDGETS,
     CUTS,
     Evaluation,
@@ -43,6 +34,15 @@ from codebase_mcp.evaluation.scoring import (
     listed_results,
     score,
 )
+from codebase_mcp.cli.asking import with_check_limit
+from codebase_mcp.cli.calling import Shell, open_shell
+from codebase_mcp.cli.files import appearing, opened
+from codebase_mcp.cli.indexing import progress_bar
+from codebase_mcp.cli.numbers import number_of
+from codebase_mcp.cli.output import print_json, say
+from codebase_mcp.cli.terminal import Terminal
+from codebase_mcp.database.naming import DEFAULT_ID
+from codebase_mcp.errors import IndexingFailed, InvalidInput
 from codebase_mcp.index.progress import RunProgress
 from codebase_mcp.settings.loading import Settings
 from codebase_mcp.settings.repository import repository_at

@@ -9,10 +9,10 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from codebase_mcp.access.identity import Identity
 from codebase_mcp.app.app import App
 from codebase_mcp.cli.output import ask, warn
 from codebase_mcp.database.naming import DEFAULT_ID
-from codebase_mcp.projects.identity import Identity
 from codebase_mcp.source.git_directory import work_tree_of
 
 if TYPE_CHECKING:

@@ -6,6 +6,7 @@ import argparse
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from codebase_mcp.access.identity import Identity
 from codebase_mcp.app.app import App, IndexReport
 from codebase_mcp.cli.calling import identity_here
 from codebase_mcp.cli.cloning import Source, check_flags, find_source, forget_clone
@@ -16,7 +17,6 @@ from codebase_mcp.database.connection import Database
 from codebase_mcp.index.progress import RunProgress
 from codebase_mcp.index.queue import NO_WORKER
 from codebase_mcp.printable import printable_line
-from codebase_mcp.projects.identity import Identity
 from codebase_mcp.settings.loading import Settings
 from codebase_mcp.source.remote import is_remote
 from codebase_mcp.tools.rules import check_project_id
@@ -59,8 +59,8 @@ async def index(
 
 async def _ask(app: App, source: Source, options: argparse.Namespace, identity: Identity) -> int:
     """Queue a job; a worker is started if none is running."""
-    from codebase_mcp.background.detached import allow_worker_start  # noqa: PLC0415 - for this alone
-    from codebase_mcp.background.indexing import start_indexing  # noqa: PLC0415 - for this alone
+    from codebase_mcp.app.background.detached import allow_worker_start  # noqa: PLC0415 - for this alone
+    from codebase_mcp.app.background.indexing import start_indexing  # noqa: PLC0415 - for this alone
     from codebase_mcp.cli.terminal import Terminal  # noqa: PLC0415 - not for programs
 
     allow_worker_start(app)

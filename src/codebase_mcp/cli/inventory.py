@@ -10,9 +10,11 @@ from typing import Any
 from rich.table import Column, Table
 from rich.text import Text
 
+from codebase_mcp.access.health import model_notices
 from codebase_mcp.app.app import App, ProjectFacts
-from codebase_mcp.background.detached import allow_worker_start
-from codebase_mcp.background.indexing import IndexingState, indexing_state
+from codebase_mcp.app.background.detached import allow_worker_start
+from codebase_mcp.app.background.indexing import IndexingState, indexing_state
+from codebase_mcp.app.freshness.trees import TreeState
 from codebase_mcp.cli.asking import CHECK_MS
 from codebase_mcp.cli.calling import identity_here
 from codebase_mcp.cli.hints import in_commands
@@ -20,10 +22,8 @@ from codebase_mcp.cli.model import in_words, secondary_state
 from codebase_mcp.cli.output import print_json
 from codebase_mcp.cli.showing import counted, encoding_counts
 from codebase_mcp.cli.terminal import Terminal
-from codebase_mcp.freshness.trees import TreeState
 from codebase_mcp.index.inventory import RepositoryFacts
 from codebase_mcp.index.queue import NO_WORKER
-from codebase_mcp.projects.health import model_notices
 from codebase_mcp.settings.loading import Settings
 from codebase_mcp.tools.rules import check_project_id
 

@@ -11,8 +11,8 @@ from typing import Any
 from rich.table import Column, Table
 
 from codebase_mcp.app.app import App
-from codebase_mcp.background.lifespan import backfilling
-from codebase_mcp.background.worker import Worker
+from codebase_mcp.app.background.lifespan import backfilling
+from codebase_mcp.app.background.worker import Worker
 from codebase_mcp.cli.calling import identity_here
 from codebase_mcp.cli.numbers import number_of
 from codebase_mcp.cli.output import print_json
@@ -31,7 +31,7 @@ async def worker(options: argparse.Namespace, settings: Settings) -> int:
         InvalidInput: ``--concurrency`` is invalid.
     """
     # The log of its jobs is a worker's only output.
-    logging.getLogger("codebase_mcp.background").setLevel(logging.INFO)
+    logging.getLogger("codebase_mcp.app.background").setLevel(logging.INFO)
     concurrency = max(1, settings.jobs)
     if options.concurrency is not None:
         concurrency = number_of("concurrency", options.concurrency, 1, 64)

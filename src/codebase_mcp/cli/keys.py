@@ -11,12 +11,12 @@ from typing import Any, cast
 
 from rich.table import Column, Table
 
+from codebase_mcp.access.identity import SCOPES, Access, Scope
+from codebase_mcp.access.keys import PREFIX, Key, create_key, list_keys, revoke_key, rotate_key
 from codebase_mcp.cli.output import print_json, say, warn
 from codebase_mcp.cli.showing import console, local_time
 from codebase_mcp.database.connection import Database
 from codebase_mcp.errors import InvalidInput
-from codebase_mcp.keys.keys import PREFIX, Key, create_key, list_keys, revoke_key, rotate_key
-from codebase_mcp.projects.identity import SCOPES, Access, Scope
 from codebase_mcp.settings.choices import database_target
 from codebase_mcp.settings.loading import Settings
 from codebase_mcp.settings.rules import DIRECTORIES

@@ -12,8 +12,9 @@ from uuid import UUID
 
 from rich.table import Column, Table
 
+from codebase_mcp.access.health import model_notices
 from codebase_mcp.app.app import App
-from codebase_mcp.background.backfill import Backfill
+from codebase_mcp.app.background.backfill import Backfill
 from codebase_mcp.cli.calling import identity_here
 from codebase_mcp.cli.output import print_json
 from codebase_mcp.cli.terminal import Terminal
@@ -26,7 +27,6 @@ from codebase_mcp.index import secondary_model
 from codebase_mcp.index.inventory import RepositoryFacts
 from codebase_mcp.index.progress import RunProgress
 from codebase_mcp.index.secondary_model import SecondaryModelState
-from codebase_mcp.projects.health import model_notices
 from codebase_mcp.settings.loading import Settings
 from codebase_mcp.tools.rules import check_project_id
 

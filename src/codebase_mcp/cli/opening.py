@@ -11,10 +11,10 @@ from urllib.parse import urlencode
 
 import httpx2
 
+from codebase_mcp.access.identity import is_loopback
 from codebase_mcp.cli.output import say
 from codebase_mcp.cli.serve import serve
 from codebase_mcp.errors import InvalidInput
-from codebase_mcp.projects.identity import is_loopback
 from codebase_mcp.settings.loading import Settings
 from codebase_mcp.tools.rules import check_project_id
 

@@ -10,14 +10,14 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 from codebase_mcp import telemetry
-from codebase_mcp.background.lifespan import background_lifespan, warm_start
+from codebase_mcp.app.background.lifespan import background_lifespan, warm_start
 from codebase_mcp.cli.callers import callers_in_words, may_have_key
 from codebase_mcp.cli.stdio import serve_stdio
 from codebase_mcp.errors import InvalidInput
-from codebase_mcp.pages.apps import server_with_apps
 from codebase_mcp.settings.loading import Settings, share_metrics_in
 from codebase_mcp.telemetry import logs
 from codebase_mcp.tools.server import NAME, AppHolder
+from codebase_mcp.web.pages.apps import server_with_apps
 from codebase_mcp.web.shutdown import Shutdown
 
 if TYPE_CHECKING:

@@ -10,10 +10,10 @@ from typing import Any
 
 from rich.table import Table
 
+from codebase_mcp.access.context_file import FILE_NAME, ContextFiles, path_text
 from codebase_mcp.app.app import App
 from codebase_mcp.cli.output import print_json, say
 from codebase_mcp.cli.terminal import Terminal
-from codebase_mcp.projects.context_file import FILE_NAME, ContextFiles, path_text
 from codebase_mcp.settings.loading import DEFAULT, SETTINGS, Setting, Settings, text_of
 from codebase_mcp.settings.repository import RepositorySettings, repository_at
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import datetime
 
 from codebase_mcp.cli.terminal import Terminal
-from codebase_mcp.replies.changes import counted
+from codebase_mcp.tools.replies.changes import counted
 
 __all__ = ["console", "counted", "encoding_counts", "local_time"]
 

@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from codebase_mcp.app.app import App
+from codebase_mcp.app.freshness.tree_watch import IndexUpdate
+from codebase_mcp.app.freshness.watcher import Watcher
 from codebase_mcp.cli.calling import identity_here
 from codebase_mcp.cli.indexing import progress_bar
 from codebase_mcp.cli.output import print_json
@@ -17,8 +19,6 @@ from codebase_mcp.cli.terminal import Terminal
 from codebase_mcp.database.naming import DEFAULT_ID
 from codebase_mcp.database.projects import Project
 from codebase_mcp.errors import InvalidInput, ProjectNotFound
-from codebase_mcp.freshness.tree_watch import IndexUpdate
-from codebase_mcp.freshness.watcher import Watcher
 from codebase_mcp.printable import printable_line
 from codebase_mcp.settings.loading import Settings
 from codebase_mcp.source.git_directory import is_bare_repository

@@ -6,8 +6,8 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
+from codebase_mcp.access.identity import Identity
 from codebase_mcp.database.placement import SYSTEM_FOLDER
-from codebase_mcp.projects.identity import Identity
 from codebase_mcp.settings.loading import Settings
 from codebase_mcp.source.reach import KERNEL_FOLDERS, Reach, confine_git
 from codebase_mcp.source.root import resolve_root

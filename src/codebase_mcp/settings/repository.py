@@ -11,8 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from codebase_mcp.errors import IndexingFailed, InvalidInput
-from codebase_mcp.projects.context_file import (
+from codebase_mcp.access.context_file import (
     FILE_NAME,
     MAX_BYTES,
     ContextText,
@@ -21,6 +20,7 @@ from codebase_mcp.projects.context_file import (
     project_in,
     read_toml,
 )
+from codebase_mcp.errors import IndexingFailed, InvalidInput
 from codebase_mcp.settings.loading import (
     DEFAULT,
     SETTINGS,

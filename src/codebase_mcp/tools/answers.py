@@ -23,10 +23,10 @@ from codebase_mcp.tools.rules import (
 if TYPE_CHECKING:
     from uuid import UUID
 
+    from codebase_mcp.access.identity import Identity
     from codebase_mcp.app.app import App, HistoryReport, SearchReport
     from codebase_mcp.app.first_runs import ReportProgress
     from codebase_mcp.app.scopes import NamedRepository
-    from codebase_mcp.projects.identity import Identity
     from codebase_mcp.symbols.answer import Operation, SymbolQuestion
 
 

@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 from mcp.server.auth.provider import principal_components
 
-from codebase_mcp.projects.identity import Access, Identity
+from codebase_mcp.access.identity import Access, Identity
 
 if TYPE_CHECKING:
     from mcp.server.auth.provider import AccessToken

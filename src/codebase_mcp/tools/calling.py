@@ -10,9 +10,9 @@ from contextlib import nullcontext
 from copy import copy
 from typing import TYPE_CHECKING, Any
 
-from codebase_mcp.background.audit import AuditedCall
+from codebase_mcp.access.identity import noting_projects
+from codebase_mcp.app.background.audit import AuditedCall
 from codebase_mcp.errors import CodebaseError
-from codebase_mcp.projects.identity import noting_projects
 from codebase_mcp.secrets.values import mask_values
 from codebase_mcp.settings.table import DEFAULT_REPLY_CHARS
 from codebase_mcp.telemetry.calls import tool_call
@@ -24,9 +24,9 @@ from codebase_mcp.tools.running import CallQueue
 from codebase_mcp.tools.toolset import Caller, ToolSpec
 
 if TYPE_CHECKING:
+    from codebase_mcp.access.identity import Identity
     from codebase_mcp.app.app import App
-    from codebase_mcp.background.audit import AuditLog
-    from codebase_mcp.projects.identity import Identity
+    from codebase_mcp.app.background.audit import AuditLog
 
 AppFactory = Callable[[], Awaitable["App"]]
 ReportProgress = Callable[[float, float, str], Awaitable[None]]

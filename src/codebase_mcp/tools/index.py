@@ -19,8 +19,8 @@ from codebase_mcp.tools.text import INDENT, lines_of, moment
 from codebase_mcp.tools.toolset import READS, REPEATS, Caller, Hints, Toolset
 
 if TYPE_CHECKING:
-    from codebase_mcp.background.indexing import Started
-    from codebase_mcp.background.progress import IndexingProgress
+    from codebase_mcp.app.background.indexing import Started
+    from codebase_mcp.app.background.progress import IndexingProgress
 
 TOOLSET = Toolset(
     "index",
@@ -70,7 +70,7 @@ async def index_codebase(caller: Caller, arguments: IndexCodebase) -> IndexCodeb
     after changes: only those are read. Next: get_indexing_status until is_indexing is false. To
     wait for the end use index_repository.
     """
-    from codebase_mcp.background.indexing import start_indexing  # noqa: PLC0415 - not for the handshake
+    from codebase_mcp.app.background.indexing import start_indexing  # noqa: PLC0415 - not for the handshake
 
     started = await start_indexing(
         caller.app,
@@ -207,7 +207,7 @@ async def get_indexing_status(caller: Caller, arguments: GetIndexingStatus) -> I
     `last_run` "partial": the files in its `errors` could not be indexed; "interrupted" or "failed":
     call index_codebase again, it goes on from there.
     """
-    from codebase_mcp.background.indexing import indexing_state  # noqa: PLC0415 - not for the handshake
+    from codebase_mcp.app.background.indexing import indexing_state  # noqa: PLC0415 - not for the handshake
 
     state = await indexing_state(
         caller.app, arguments.collection, arguments.repository_id, caller.identity
@@ -276,7 +276,7 @@ async def clear_index(caller: Caller, arguments: ClearIndex) -> ClearIndexReply:
     Records and files on disk stay. Rarely needed: index_codebase brings an index up to date. Only
     indexing again brings it back.
     """
-    from codebase_mcp.background.indexing import clear_index as clear  # noqa: PLC0415
+    from codebase_mcp.app.background.indexing import clear_index as clear  # noqa: PLC0415
 
     project, items = await clear(
         caller.app, arguments.collection, arguments.repository_id, caller.identity

@@ -24,9 +24,9 @@ from codebase_mcp.tools.text import INDENT, joined, moment, page
 from codebase_mcp.tools.toolset import READS, Caller, Operation, ToolSpec
 
 if TYPE_CHECKING:
+    from codebase_mcp.access.resolution import Current
     from codebase_mcp.app.app import ProjectFacts
     from codebase_mcp.index.inventory import RepositoryFacts
-    from codebase_mcp.projects.resolution import Current
 
 
 class ProjectEntry(BaseModel):
@@ -210,7 +210,7 @@ async def _list(caller: Caller, arguments: ProjectQuestion) -> ProjectQuestionRe
 
 
 async def _get_stats(caller: Caller, arguments: ProjectQuestion) -> ProjectQuestionReply:
-    from codebase_mcp.projects.stats import load_stats  # noqa: PLC0415 - not for the handshake
+    from codebase_mcp.access.stats import load_stats  # noqa: PLC0415 - not for the handshake
 
     async with caller.enter(arguments.project_id, readonly=True) as opened:
         sums, records = await load_stats(opened.tx)
@@ -257,7 +257,7 @@ async def page_of_projects(
     Raises:
         ProjectNotFound: the named project does not exist.
     """
-    from codebase_mcp.projects.resolution import Current  # noqa: PLC0415 - not for the handshake
+    from codebase_mcp.access.resolution import Current  # noqa: PLC0415 - not for the handshake
 
     resolver = caller.app.resolver
     if arguments.project_id is not None:

@@ -16,7 +16,7 @@ from codebase_mcp.tools.search_help import HelpReply, help_reply
 
 if TYPE_CHECKING:
     from codebase_mcp.app.app import SearchReport
-    from codebase_mcp.freshness.verified_search import IndexFreshness
+    from codebase_mcp.app.freshness.verified_search import IndexFreshness
     from codebase_mcp.search.hits import Hit
     from codebase_mcp.symbols.usage import Usage
 

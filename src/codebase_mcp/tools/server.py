@@ -34,8 +34,8 @@ from mcp_types import CallToolRequestParams, ListToolsRequest, NotificationParam
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import PrivateAttr
 
+from codebase_mcp.access.identity import FULL_ACCESS, Access, Identity
 from codebase_mcp.errors import CodebaseError, forget_locals
-from codebase_mcp.projects.identity import FULL_ACCESS, Access, Identity
 from codebase_mcp.tools.callers import identity_in
 from codebase_mcp.tools.calling import AppFactory, ReportProgress, reply_of
 from codebase_mcp.tools.catalog import tools_of, toolsets, unknown_tool
@@ -49,7 +49,7 @@ from codebase_mcp.tools.toolset import Hints, ToolSpec
 
 if TYPE_CHECKING:
     from codebase_mcp.app.app import App
-    from codebase_mcp.background.audit import AuditLog
+    from codebase_mcp.app.background.audit import AuditLog
     from codebase_mcp.settings.loading import Settings
 
 NAME = "codebase-mcp"

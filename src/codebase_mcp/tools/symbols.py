@@ -86,7 +86,7 @@ async def symbol(caller: Caller, arguments: SymbolArguments) -> SymbolReply:
         report=caller.report_index_run,
     )
     if caller.replies == "text":
-        from codebase_mcp.replies.symbols import symbol_text  # noqa: PLC0415 - seldom needed
+        from codebase_mcp.tools.replies.symbols import symbol_text  # noqa: PLC0415 - seldom needed
 
         budget = caller.reply_budget(arguments.max_chars)
         return SymbolReply.of_text(symbol_text(report, budget))

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from inspect import cleandoc
 from typing import TYPE_CHECKING, Any, TypeVar, get_type_hints
 
+from codebase_mcp.access.identity import SCOPES
 from codebase_mcp.errors import PermissionDenied
-from codebase_mcp.projects.identity import SCOPES
 from codebase_mcp.settings.table import MAX_REPLY_CHARS
 from codebase_mcp.tools.arguments import Arguments
 from codebase_mcp.tools.clients import Replies
@@ -18,9 +18,9 @@ from codebase_mcp.tools.schemas import input_schema, listed_schema, model_schema
 if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
 
+    from codebase_mcp.access.identity import Access, Identity, Scope
     from codebase_mcp.app.app import App, InProject
     from codebase_mcp.index.progress import RunProgress
-    from codebase_mcp.projects.identity import Access, Identity, Scope
 
 
 @dataclass(frozen=True, slots=True)

@@ -177,8 +177,8 @@ async def _compare(caller: Caller, arguments: Vcs, repository: Repository) -> Vc
         repository, arguments.branch_a, arguments.branch_b, direct=arguments.direct
     )
     if caller.replies == "text":
-        from codebase_mcp.replies.changes import comparison_text  # noqa: PLC0415 - seldom needed
-        from codebase_mcp.replies.paths import scope_note  # noqa: PLC0415
+        from codebase_mcp.tools.replies.changes import comparison_text  # noqa: PLC0415 - seldom needed
+        from codebase_mcp.tools.replies.paths import scope_note  # noqa: PLC0415
 
         budget, note = caller.reply_budget(), scope_note(repository.scope)
         return VcsReply.of_text(
@@ -205,8 +205,8 @@ async def _impact(caller: Caller, arguments: Vcs, repository: Repository) -> Vcs
         find = partial(change_of_branch, a=arguments.branch_a, b=arguments.branch_b)
     impact = await caller.app.changes.impact(repository, find)
     if caller.replies == "text":
-        from codebase_mcp.replies.changes import impact_text  # noqa: PLC0415 - seldom needed
-        from codebase_mcp.replies.paths import scope_note  # noqa: PLC0415
+        from codebase_mcp.tools.replies.changes import impact_text  # noqa: PLC0415 - seldom needed
+        from codebase_mcp.tools.replies.paths import scope_note  # noqa: PLC0415
 
         budget, note = caller.reply_budget(), scope_note(repository.scope)
         return VcsReply.of_text(impact_text(impact, budget, limit=arguments.limit, note=note))

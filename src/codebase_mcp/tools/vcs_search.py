@@ -77,7 +77,7 @@ async def search_branch(caller: Caller, arguments: Vcs) -> VcsReply:
         by_definition=caller.replies == "text",
     )
     if caller.replies == "text":
-        from codebase_mcp.replies.text import search_text  # noqa: PLC0415
+        from codebase_mcp.tools.replies.text import search_text  # noqa: PLC0415
 
         return VcsReply.of_text(search_text(report, caller.reply_budget()))
     return VcsReply(
@@ -108,7 +108,7 @@ async def search_history(caller: Caller, arguments: Vcs) -> VcsReply:
         limit=_limit(caller, arguments),
     )
     if caller.replies == "text":
-        from codebase_mcp.replies.history import history_text  # noqa: PLC0415
+        from codebase_mcp.tools.replies.history import history_text  # noqa: PLC0415
 
         return VcsReply.of_text(history_text(report, caller.reply_budget()))
     return VcsReply(

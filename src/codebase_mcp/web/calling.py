@@ -10,8 +10,8 @@ from typing import Any, Never
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
+from codebase_mcp.access.identity import Access
 from codebase_mcp.errors import CodebaseError, InvalidInput, forget_locals
-from codebase_mcp.projects.identity import Access
 from codebase_mcp.telemetry import tracing
 from codebase_mcp.tools.arguments import error_value
 from codebase_mcp.tools.callers import identity_in

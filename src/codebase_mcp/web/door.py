@@ -21,6 +21,9 @@ from starlette.requests import HTTPConnection
 from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from codebase_mcp.access.browser_sessions import BrowserSessions
+from codebase_mcp.access.identity import Access, Identity, address_of, is_loopback, peer_of
+from codebase_mcp.access.keys import PREFIX, Key, KeyRing
 from codebase_mcp.database.connection import Database
 from codebase_mcp.errors import (
     CodebaseError,
@@ -29,14 +32,11 @@ from codebase_mcp.errors import (
     PermissionDenied,
     ShuttingDown,
 )
-from codebase_mcp.keys.browser_sessions import BrowserSessions
-from codebase_mcp.keys.keys import PREFIX, Key, KeyRing
-from codebase_mcp.pages.routes import PATHS, WHOLE_PAGES
-from codebase_mcp.pages.site import OPEN_PATHS, SESSION_COOKIE, SIGN_IN, link
-from codebase_mcp.projects.identity import Access, Identity, address_of, is_loopback, peer_of
 from codebase_mcp.settings.loading import Settings
 from codebase_mcp.tools.callers import enter_identity, identity_of, owner_of
 from codebase_mcp.web.answers import error_answer
+from codebase_mcp.web.pages.routes import PATHS, WHOLE_PAGES
+from codebase_mcp.web.pages.site import OPEN_PATHS, SESSION_COOKIE, SIGN_IN, link
 from codebase_mcp.web.peers import is_own_user
 from codebase_mcp.web.rate_limits import RateLimit, caller_of
 from codebase_mcp.web.streams import EndableStreams

@@ -9,8 +9,8 @@ from __future__ import annotations
 from fastmcp.server.http import HostOriginGuardMiddleware
 from starlette.middleware import Middleware
 
+from codebase_mcp.access.identity import is_loopback
 from codebase_mcp.errors import InvalidInput
-from codebase_mcp.projects.identity import is_loopback
 from codebase_mcp.settings.loading import Settings
 
 # Compared with, not bound to.

@@ -26,13 +26,10 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from codebase_mcp import telemetry
-from codebase_mcp.background.audit import AuditLog
-from codebase_mcp.background.lifespan import background_lifespan, warm_start
+from codebase_mcp.app.background.audit import AuditLog
+from codebase_mcp.app.background.lifespan import background_lifespan, warm_start
 from codebase_mcp.database.connection import Database
 from codebase_mcp.errors import CodebaseError
-from codebase_mcp.pages.apps import server_with_apps
-from codebase_mcp.pages.routes import page_routes
-from codebase_mcp.pages.site import Site
 from codebase_mcp.settings.choices import provider_of
 from codebase_mcp.settings.loading import Settings
 from codebase_mcp.tools.callers import identity_in
@@ -47,6 +44,9 @@ from codebase_mcp.web.guard import guard_of
 from codebase_mcp.web.health import HealthEndpoints
 from codebase_mcp.web.openapi import describe
 from codebase_mcp.web.overload import LoadShedding
+from codebase_mcp.web.pages.apps import server_with_apps
+from codebase_mcp.web.pages.routes import page_routes
+from codebase_mcp.web.pages.site import Site
 from codebase_mcp.web.tokens import Tokens
 
 

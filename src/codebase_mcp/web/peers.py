@@ -18,7 +18,7 @@ from typing import NamedTuple
 from starlette.datastructures import URL, Headers
 from starlette.types import Scope
 
-from codebase_mcp.projects.identity import is_loopback
+from codebase_mcp.access.identity import is_loopback
 
 PEER = "codebase_mcp.peer"
 """Where the state of a connection has its `Peer`."""

@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING
 
 from starlette.datastructures import MutableHeaders
 
+from codebase_mcp.access.identity import address_of
 from codebase_mcp.errors import Overloaded
-from codebase_mcp.projects.identity import address_of
 from codebase_mcp.tools.callers import identity_of
 from codebase_mcp.web.answers import error_answer
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-    from codebase_mcp.projects.identity import Identity
+    from codebase_mcp.access.identity import Identity
 
 TOO_MANY = 429
 # An agent at work calls a few times in ten seconds; ten of them may share an address.

@@ -14,7 +14,7 @@ from fastmcp.server.auth.providers.jwt import JWTVerifier
 from mcp.server.auth.routes import build_resource_metadata_url
 from pydantic import AnyHttpUrl
 
-from codebase_mcp.projects.identity import SCOPES, Access
+from codebase_mcp.access.identity import SCOPES, Access
 from codebase_mcp.settings.loading import Settings
 from codebase_mcp.web.guard import EVERY_ADDRESS
 

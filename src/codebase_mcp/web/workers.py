@@ -21,14 +21,14 @@ from multiprocessing.context import SpawnProcess
 from pathlib import Path
 
 from codebase_mcp import telemetry
-from codebase_mcp.background.lifespan import background_lifespan
+from codebase_mcp.app.background.lifespan import background_lifespan
 from codebase_mcp.errors import InternalError
-from codebase_mcp.pages.apps import server_with_apps
 from codebase_mcp.processes import block_sigint_in_children, on_parent_exit
 from codebase_mcp.settings.loading import Settings, share_metrics_in
 from codebase_mcp.tools.server import AppHolder
 from codebase_mcp.web.http import asgi_app_of
 from codebase_mcp.web.listening import serve_http
+from codebase_mcp.web.pages.apps import server_with_apps
 from codebase_mcp.web.shutdown import EXIT_FORCED, LIMIT_S, Shutdown
 
 _log = logging.getLogger(__name__)

@@ -11,14 +11,14 @@ from pathlib import Path
 import pytest
 from tests.waiting import until
 
-from codebase_mcp.freshness.directory_watcher import DirectoryWatcher, open_notify
+from codebase_mcp.app.freshness.directory_watcher import DirectoryWatcher, open_notify
 
 pytestmark = pytest.mark.anyio
 
 BEYOND_THE_LIMIT = """
 import asyncio, sys
 from pathlib import Path
-from codebase_mcp.freshness.directory_watcher import CannotWatch, DirectoryWatcher
+from codebase_mcp.app.freshness.directory_watcher import CannotWatch, DirectoryWatcher
 Path("/proc/sys/user/max_inotify_watches").write_text("10")
 async def main():
     watcher = DirectoryWatcher(lambda paths: None)

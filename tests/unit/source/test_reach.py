@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from codebase_mcp.access.context_file import FILE_NAME, context_of
 from codebase_mcp.errors import CodebaseError, IndexingFailed, InvalidInput, PermissionDenied
-from codebase_mcp.projects.context_file import FILE_NAME, context_of
 from codebase_mcp.source import reach
 from codebase_mcp.source.commit_log import find_tip
 from codebase_mcp.source.git_directory import git_repository_at

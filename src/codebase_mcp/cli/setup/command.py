@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 
 from rich.text import Text
 
+from codebase_mcp.access.identity import is_loopback
 from codebase_mcp.cli.output import print_json, say, warn
 from codebase_mcp.cli.setup.clients import CLIENTS, Client, Launch, Machine
 from codebase_mcp.cli.setup.edit import Refused
@@ -22,7 +23,6 @@ from codebase_mcp.cli.setup.plan import Change, Planner, SetupTarget, Unfit, app
 from codebase_mcp.cli.setup.receipts import Receipts
 from codebase_mcp.cli.terminal import Terminal
 from codebase_mcp.errors import InvalidInput
-from codebase_mcp.projects.identity import is_loopback
 from codebase_mcp.settings.loading import PRESETS, Settings, environment_for_child
 
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -115,7 +115,7 @@ def _target(options: argparse.Namespace, settings: Settings) -> SetupTarget:
 
 def _problems_of_key(options: argparse.Namespace) -> list[str]:
     """The problems with the variable for the key."""
-    from codebase_mcp.keys.keys import PREFIX  # noqa: PLC0415 - only where a key is needed
+    from codebase_mcp.access.keys import PREFIX  # noqa: PLC0415 - only where a key is needed
 
     if not options.http:
         return ["--key-env: only with --http"]

@@ -1,0 +1,1 @@
+"""Who calls, which project and which files may a caller use? Keys, projects, trust, standing."""

@@ -1,0 +1,131 @@
+"""The baseline grep: the files with most words of the query. Pure.
+
+The baseline is an agent without an index: it searches for the query's words, ignoring case and stop
+words, reads the files with the most distinct words first, then those with the most matching lines.
+It reads of each the output of
+``rg -i -n -m 20 -C 2 -M 500 --max-columns-preview -e WORD -e WORD FILE``.
+"""
+
+from __future__ import annotations
+
+import operator
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Sequence
+from functools import reduce
+from heapq import heappush, heappushpop
+from itertools import accumulate
+from typing import NamedTuple
+
+from codebase_mcp.app.evaluation.corpus import FileText
+from codebase_mcp.app.evaluation.scoring import LineRange, ListEntry
+from codebase_mcp.text.tokens import STOP_WORDS, WORD
+
+CONTEXT_LINES = 2
+MAX_MATCHES = 20
+MAX_COLUMNS = 500
+
+
+class Match(NamedTuple):
+    """A file with some of the words; a better match is the greater.
+
+    ``rows`` is a bit set of the matching rows, ``position`` the negative position of the file in
+    the list, so that of equal files the first is the better.
+    """
+
+    words: int
+    lines: int
+    position: int
+    path: str
+    rows: int
+
+
+def content_words(query: str) -> tuple[str, ...]:
+    """The distinct words to search for, in lower case and without stop words."""
+    words = (word.lower() for word in WORD.findall(query))
+    return tuple(dict.fromkeys(w for w in words if len(w) > 1 and w not in STOP_WORDS))
+
+
+def best_matches(
+    queries: Sequence[Sequence[str]], files: Iterable[FileText], limit: int
+) -> list[list[Match]]:
+    """The best files for the words of each query, best first. Each file is scanned once."""
+    heaps: list[list[Match]] = [[] for _ in queries]
+    distinct = sorted({word for words in queries for word in words})
+    for number, file in enumerate(files):
+        rows_of = _rows_of(distinct, file.text.lower())
+        for words, heap in zip(queries, heaps, strict=True):
+            matching = [rows_of[word] for word in words if word in rows_of]
+            if not matching or (len(heap) == limit and len(matching) < heap[0].words):
+                continue
+            rows = reduce(operator.or_, matching)
+            match = Match(len(matching), rows.bit_count(), -number, file.path, rows)
+            if len(heap) < limit:
+                heappush(heap, match)
+            else:
+                heappushpop(heap, match)
+    return [sorted(heap, reverse=True) for heap in heaps]
+
+
+def printed(match: Match, file: FileText, context: int = CONTEXT_LINES) -> ListEntry:
+    """The lines read of a file: its name, the first matching lines and the context around them."""
+    lines = file.lines
+    spans = _spans(match.rows, len(lines), context)
+    chars = len(file.path) + 1 + 3 * (len(spans) - 1)  # "--" between two of them
+    for first, last in spans:
+        for number in range(first, last + 1):
+            chars += len(str(number)) + 1 + min(len(lines[number - 1]), MAX_COLUMNS) + 1
+    return ListEntry(tuple(LineRange(file.path, first, last) for first, last in spans), chars)
+
+
+def grep(
+    queries: Sequence[str],
+    files: Iterable[FileText],
+    read: Callable[[str], FileText | None],
+    limit: int,
+) -> list[list[ListEntry]]:
+    """The lines read for each query, file by file; ``read`` opens a file again by its path."""
+    matches = best_matches([content_words(query) for query in queries], files, limit)
+    return [
+        [printed(match, file) for match in ranked if (file := read(match.path)) is not None]
+        for ranked in matches
+    ]
+
+
+def _rows_of(words: Sequence[str], text: str) -> dict[str, int]:
+    """The rows of a lower-case text that hold each word, for those that it holds.
+
+    A word never spans two runs of word characters, so searching the distinct runs first gives the
+    same result in a tenth of the time.
+    """
+    runs = "\n".join(set(WORD.findall(text)))
+    words = [word for word in words if word in runs]
+    if not words:
+        return {}
+    starts = [0, *accumulate(len(line) + 1 for line in text.split("\n"))][:-1]
+    return {word: _rows_with(word, text, starts) for word in words}
+
+
+def _rows_with(word: str, text: str, starts: Sequence[int]) -> int:
+    flags = bytearray(len(starts) // 8 + 1)
+    at = text.find(word)
+    while at >= 0:
+        row = bisect_right(starts, at) - 1
+        flags[row >> 3] |= 1 << (row & 7)
+        at = text.find(word, starts[row + 1]) if row + 1 < len(starts) else -1
+    return int.from_bytes(flags, "little")
+
+
+def _spans(rows: int, count: int, context: int) -> list[tuple[int, int]]:
+    """The lines printed (1-based, inclusive): the first matches with those around them."""
+    spans: list[tuple[int, int]] = []
+    matches = 0
+    while rows and matches < MAX_MATCHES:
+        number = (rows & -rows).bit_length()
+        rows &= rows - 1
+        matches += 1
+        first, last = max(number - context, 1), min(number + context, count)
+        if spans and first <= spans[-1][1] + 1:
+            spans[-1] = (spans[-1][0], last)
+        else:
+            spans.append((first, last))
+    return spans

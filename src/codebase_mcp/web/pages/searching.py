@@ -1,0 +1,224 @@
+"""The search page: the results of an agent's search, with the signals that rank them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response
+
+from codebase_mcp.app.evaluation.scoring import CHARS_PER_TOKEN
+from codebase_mcp.chunking.lines import split_lines
+from codebase_mcp.errors import InvalidInput
+from codebase_mcp.model import WORKTREE, FileKind
+from codebase_mcp.search.filters import FileFilters
+from codebase_mcp.search.help import secondary_note, state_note
+from codebase_mcp.search.signals import SIGNALS
+from codebase_mcp.tools import answers
+from codebase_mcp.tools.replies.excerpt import excerpt
+from codebase_mcp.tools.replies.text import search_text
+from codebase_mcp.tools.rules import check_repository_id
+from codebase_mcp.web.pages.code import Line, coloured
+from codebase_mcp.web.pages.site import Projects, Site, projects_of, require
+
+if TYPE_CHECKING:
+    from codebase_mcp.app.app import SearchReport
+    from codebase_mcp.search.hits import Hit
+
+FILTERS = ("repository", "language", "directory", "kind", "ref")
+# A page shows as many results as fit on two screens.
+_SHOWN, _MOST = 10, 50
+# Lines of the first results, and of the results after them.
+_LINES, _FEWER_LINES, _FIRST = 18, 6, 3
+_CODE_CHARS = 3_000
+# Colours depend on the lines before: whether a string is open there.
+_LEAD_IN = 60
+# Weaker signals are not shown.
+_LEAST_SIGNAL = 0.05
+# How many of the lines that match are marked.
+_MARKED = 3
+
+_MEASURES = {signal.name: signal.measures for signal in SIGNALS}
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """A signal: its share of the rank, and the width of its bar, of 100."""
+
+    name: str
+    measures: str
+    value: float
+    width: float
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """A file that answers, with the lines to show of it; None stands for lines left out."""
+
+    hit: Hit
+    repository: str
+    lines: list[Line | None]
+    bars: list[Bar]
+    notes: tuple[Any, ...]
+
+
+async def home(site: Site, request: Request) -> Response:
+    """The search box, and the indexed repositories."""
+    projects = await projects_of(site, request)
+    return site.page(request, "search.html", **_frame(projects), found=None)
+
+
+async def search(site: Site, request: Request) -> Response:
+    """The answer to a question, as a whole page."""
+    projects = await projects_of(site, request)
+    answer = await _answer(site, request, projects.chosen)
+    return site.page(request, "search.html", **_frame(projects), found=answer)
+
+
+async def results(site: Site, request: Request) -> Response:
+    """The answer alone, for a page that asks while its user types."""
+    chosen = request.query_params.get("project", "").strip()
+    chosen = chosen or (await projects_of(site, request)).chosen
+    answer = await _answer(site, request, chosen)
+    html = site.fragment(request, "results.html", chosen=chosen, found=answer)
+    return HTMLResponse(html, headers={"Cache-Control": "no-store"})
+
+
+def _frame(projects: Projects) -> dict[str, Any]:
+    return {"projects": projects, "chosen": projects.chosen, "kinds": [*FileKind]}
+
+
+async def _answer(site: Site, request: Request, chosen: str) -> dict[str, Any] | None:
+    """The values of the results template; None without a question."""
+    params = request.query_params
+    if not params.get("q", "").strip():
+        return None
+    require(request, "read")
+    limit = _limit(params.get("limit", ""))
+    filters = _filters(request)
+    report = await site.run(
+        request,
+        "search_code",
+        lambda app, user: answers.search(
+            app,
+            params["q"],
+            chosen,
+            user,
+            filters=filters,
+            ref=params.get("ref", "").strip() or None,
+            limit=limit,
+            explain=True,
+            with_notes=True,
+        ),
+    )
+    shown = await asyncio.to_thread(shown_of, report)
+    is_part = report.answer.file_count > len(shown["results"])
+    reply_chars = (await site.holder.get()).settings.reply_chars
+    text = search_text(_as_agents_see_it(report), reply_chars)
+    return shown | {
+        "more": limit < _MOST and is_part,
+        "next": min(limit + _SHOWN, _MOST),
+        "cut": limit == _MOST and is_part,
+        "text": text,
+        "tokens": round(len(text) / CHARS_PER_TOKEN),
+        "same": {name: params.get(name, "") for name in ("q", "project", *FILTERS, "as")},
+    }
+
+
+def shown_of(report: SearchReport) -> dict[str, Any]:
+    """The values that every use of the results template needs."""
+    return {
+        "results": _results(report),
+        "report": report,
+        "state": state_note(report.index.state, report.index.files_pending),
+        "secondary": secondary_note(report.answer.secondary_model),
+        "worktree": WORKTREE,
+        "several": len({snapshot.repository_id for snapshot in report.answer.snapshots}) > 1,
+    }
+
+
+def _limit(text: str) -> int:
+    return min(max(int(text), 1), _MOST) if text.isascii() and text.isdigit() else _SHOWN
+
+
+def _filters(request: Request) -> FileFilters:
+    """The filters that the address names.
+
+    Raises:
+        InvalidInput: a filter is invalid.
+    """
+    given = {name: request.query_params.get(name, "").strip() for name in FILTERS}
+    kind = given["kind"]
+    if kind and kind not in set(FileKind):
+        rule = ", ".join(FileKind)
+        raise InvalidInput.of("kind", kind, "No such kind of files", rule=rule)
+    repository = given["repository"]
+    return answers.file_filters(
+        repository_id=UUID(check_repository_id(repository, "repository")) if repository else None,
+        languages=[given["language"]] if given["language"] else (),
+        kind=kind,
+        directory=given["directory"],
+    )
+
+
+def _as_agents_see_it(report: SearchReport) -> SearchReport:
+    """The report without signals and notes, which agents do not ask for."""
+    hits = [replace(hit, signals={}) for hit in report.answer.hits]
+    return replace(report, answer=replace(report.answer, hits=hits), notes=())
+
+
+def _results(report: SearchReport) -> list[Result]:
+    names = {snapshot.repository_id: snapshot.name for snapshot in report.answer.snapshots}
+    most = max((abs(v) for hit in report.answer.hits for v in hit.signals.values()), default=1.0)
+    notes = report.notes or ((),) * len(report.answer.hits)
+    return [
+        Result(hit, names.get(hit.repository_id, ""), _lines(hit, rank), _bars(hit, most), about)
+        for rank, (hit, about) in enumerate(zip(report.answer.hits, notes, strict=True))
+    ]
+
+
+def _lines(hit: Hit, rank: int) -> list[Line | None]:
+    """The lines worth showing, matching lines marked; None stands for lines that are left out."""
+    lines = split_lines(hit.content)
+    matching = [number - hit.start_line for number in hit.matching_lines]
+    most = _LINES if rank < _FIRST else _FEWER_LINES
+    shown = excerpt(lines, matching, most_lines=most, most_chars=_CODE_CHARS)
+    html = {
+        start + offset: line
+        for start, end in windows(shown)
+        for offset, line in enumerate(coloured(lines[start:end], hit.language, hit.file_path))
+    }
+    listed: list[Line | None] = []
+    before = -1
+    for index in shown:
+        if index > before + 1:
+            listed.append(None)
+        listed.append(Line(hit.start_line + index, html[index], index in matching[:_MARKED]))
+        before = index
+    return listed if before + 1 == len(lines) else [*listed, None]
+
+
+def windows(shown: Iterable[int]) -> list[tuple[int, int]]:
+    """The ranges of lines to colour, so that a long class is not coloured for ten of its lines."""
+    ranges: list[tuple[int, int]] = []
+    for index in shown:
+        start = max(index - _LEAD_IN, 0)
+        if ranges and start <= ranges[-1][1]:
+            start = ranges.pop()[0]
+        ranges.append((start, index + 1))
+    return ranges
+
+
+def _bars(hit: Hit, most: float) -> list[Bar]:
+    """The signals of a hit, the strongest first; bars of all hits have the same scale."""
+    scale = 100 / (most or 1.0)
+    ordered = sorted(hit.signals.items(), key=lambda signal: -abs(signal[1]))
+    return [
+        Bar(name.replace("_", " "), _MEASURES[name], value, round(scale * abs(value), 1))
+        for name, value in ordered
+        if abs(value) >= _LEAST_SIGNAL
+    ]
