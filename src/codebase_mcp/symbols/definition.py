@@ -108,6 +108,10 @@ class Candidate:
     confidence: float
     reason: str
 
+    def at_most(self, confidence: float, reason: str) -> Candidate:
+        """The same definition for another reason, no surer than ``confidence``."""
+        return Candidate(self.definition, min(self.confidence, confidence), reason)
+
 
 @dataclass(frozen=True, slots=True)
 class ResolvedUse:

@@ -61,8 +61,6 @@ _MAX_STEPS = 4
 
 _IMPORT = ReferenceKind.IMPORT
 _NOTHING = Candidates()
-
-
 _NO_SURROUNDINGS = Surroundings()
 _NO_NAMES = PackageNames()
 
@@ -160,9 +158,8 @@ class Resolver:
             if self._is_seen(reference, use, around)
         )  # fmt: skip
         site = _UseSite(use, around, surroundings, rules, imported, self._names_of(use))
-        meant = tuple(
-            dict.fromkeys(reference.name for reference in imported if reference.name != "*")
-        ) or (name,)
+        names = dict.fromkeys(reference.name for reference in imported if reference.name != "*")
+        meant = tuple(names) or (name,)
         group = self._group(use, meant, rules)
         ranked = self._ranked(site, group)
         is_open = not ranked and not self._names.isdisjoint(meant) and _is_open(site, group)
@@ -224,12 +221,7 @@ class Resolver:
                 imported = self._by_import(site, reference.module, candidates)
                 if imported:
                     return [
-                        Candidate(
-                            candidate.definition,
-                            min(candidate.confidence, SURE),
-                            f"{candidate.reason} (*)",
-                        )
-                        for candidate in imported
+                        candidate.at_most(SURE, f"{candidate.reason} (*)") for candidate in imported
                     ]
         return []
 
@@ -276,11 +268,8 @@ class Resolver:
         """Definitions of a package that is named, or that the file imports a module of."""
         receiver = site.use.receiver
         if site.rules.modules is Modules.QUALIFIED and receiver not in candidates.held:
-            inside = [
-                definition
-                for definition in candidates.top
-                if package_of(definition.path)[-1:] == (receiver,)
-            ]
+            top = candidates.top
+            inside = [member for member in top if package_of(member.path)[-1:] == (receiver,)]
             return shared(inside, PACKAGE, f"in a package named {receiver}")
         if site.rules.modules is not Modules.DOTTED:
             return []
@@ -288,10 +277,7 @@ class Resolver:
             return []
         imported = self._by_import(site, receiver, candidates.top)
         reason = f"perhaps of the package {receiver}"
-        return [
-            Candidate(definition.definition, min(definition.confidence, PACKAGE), reason)
-            for definition in imported
-        ]
+        return [candidate.at_most(PACKAGE, reason) for candidate in imported]
 
     def _of_module(
         self, site: _UseSite, reference: Reference, candidates: Candidates
@@ -346,9 +332,7 @@ class Resolver:
                 if packages.fit(*step, definition.path) is Fit.FILE
             }
             if keys or not steps:
-                return (
-                    [candidate for candidate in candidates if candidate.key in keys] if keys else []
-                )
+                return [candidate for candidate in candidates if candidate.key in keys]
         return []
 
 
@@ -361,14 +345,13 @@ def _is_open(site: _UseSite, candidates: Candidates) -> bool:
         if not imports:  # an object of a type that is not known
             return True
         modules = [reference.module or reference.name for reference in imports]
-    elif candidates and (site.rules.has_implicit_self or site.rules.reach is Reach.PROJECT):
+    elif not candidates:
+        return False
+    elif site.rules.has_implicit_self or site.rules.reach is Reach.PROJECT:
         return True
     else:
-        modules = [
-            reference.module
-            for reference in site.surroundings.imports
-            if reference.name == "*" and candidates
-        ]
+        imports = site.surroundings.imports
+        modules = [reference.module for reference in imports if reference.name == "*"]
     return not all(is_standard(module, site.use.language) for module in modules)
 
 
@@ -497,17 +480,8 @@ def _by_name(site: _UseSite, candidates: Candidates) -> Sequence[Candidate]:
     if not candidates.members:
         return modules
     imported_types = site.surroundings.local.keys() & candidates.held.keys()
-    typed = [
-        definition
-        for name in imported_types
-        for definition in candidates.held[name]
-        if is_member(definition)
-    ]
-    if (
-        typed
-        and len({definition.container for definition in typed}) == 1
-        and len(candidates.members) > 1
-    ):
+    typed = [m for name in imported_types for m in candidates.held[name] if is_member(m)]
+    if len({member.container for member in typed}) == 1 and len(candidates.members) > 1:
         return shared(typed, TYPE_IN_FILE, f"this file imports {typed[0].holder}")
     alone = candidates.members.by_name_alone(BY_NAME, "")
     return [*alone, *modules] if modules else alone
