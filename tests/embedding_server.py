@@ -1,4 +1,4 @@
-"""A server in this process that embeds as Ollama, OpenAI and TEI document it, faults on demand.
+"""A server in this process that embeds as Ollama and OpenAI document it, faults on demand.
 
     async with EmbeddingServer() as server:
         server.faults.append(status(500))        # the next request to embed fails, then all is well
@@ -40,8 +40,7 @@ SYNONYMS = {
     "quick": "fast",
 }
 
-# Ollama's, OpenAI's, and that of Text Embeddings Inference, an example in the documentation.
-_EMBEDDING = ("/api/embed", "/v1/embeddings", "/embed")
+_EMBEDDING = ("/api/embed", "/v1/embeddings")  # Ollama's, OpenAI's
 
 _STOP_WORDS = frozenset(
     "a an and are as at be by can def do does for from how i if in is it my not of on or our return"
@@ -236,8 +235,6 @@ class EmbeddingServer:
         if fault.value is not None:
             vectors[0] = [fault.value] * dimension
         vectors = vectors[: len(vectors) - fault.missing]
-        if request.path == "/embed":
-            return fault.status, vectors, fault.headers
         name = request.body["model"]
         if request.path == "/api/embed":
             return fault.status, {"model": name, "embeddings": vectors}, fault.headers
@@ -279,8 +276,6 @@ class EmbeddingServer:
 
     def _other(self, request: Request) -> tuple[int, object, Mapping[str, str]]:
         match request.path:
-            case "/info":
-                return 200, {"model_id": "bag-of-words", "model_sha": "f00d"}, {}
             case "/api/tags" if self.tags is not None:
                 return self.tags.status, self.tags.body, self.tags.headers
             case "/api/tags":
