@@ -13,13 +13,15 @@ from codebase_mcp.secrets.text import Span, Text
 
 # Calls with a password, by its place among the arguments, in small letters.
 _PASSWORD_AT: dict[int, bytes] = {
-    0: b"hashsync generate_password_hash password_hash make_password hashpw hash_password"
+    0: b"hashsync generate_password_hash password_hash make_password hashpw hash_password pbkdf2"
+    b" pbkdf2sync scryptsync"
     b" setpassword set_password withpassword",
     1: b"setbasicauth httpbasicauth httpdigestauth basicauth basic_auth digest_auth basic login"
     b" networkcredential passwordauthentication usernamepasswordcredentials log_in sign_in signin"
     b" usernamepasswordauthenticationtoken simple_bind_s simple_bind bind_s auth_password"
     b" userauth_password signinwithemailandpassword createuserwithemailandpassword"
-    b" usernamepasswordcredential wifi.begin sta.config wlan.connect",
+    b" usernamepasswordcredential wifi.begin sta.config wlan.connect username_pw_set bind"
+    b" pbkdf2_hmac",
     2: b"getconnection mysqli mysqli_connect mysql_connect pdo create_superuser create_user"
     b" imap_open ldap_bind load_cert_chain set_password ftp ftp_tls ftp_login plainauth connect"
     b" createsuperuser",
@@ -37,7 +39,7 @@ _ARGUMENT = re.compile(
 )
 # Calls that take a user and a password, or an id and a key, as texts, by what their names end with.
 _OPENED = (
-    rb"""(?:s|ion|entication|enticate|\w{0,9}(?<=256|ith)|iv|parser|store|\.encode|\.decode|\.new"""
+    rb"""(?:s?(?:::|\.)new|s|ion|entication|enticate|\w{0,9}(?<=256|ith)|iv|parser|store|\.encode|\.decode"""
     rb"""|edstring|\w{0,12}slice|\w{0,9}secret)?[ ]?(?:\("""
     rb"""|["']?[ ]?[=:][ ]?[\[(]|[ ](?=["'][^"'\n]{1,60}["'],))"""
 )

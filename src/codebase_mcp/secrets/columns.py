@@ -146,7 +146,7 @@ def _split(row: bytes, mark: bytes) -> list[bytes]:
         return cells
     whole: list[bytes] = []
     for cell in cells:
-        if whole and whole[-1].count(b'"') % 2:
+        if whole and whole[-1][:1] == b'"' and whole[-1].count(b'"') % 2:
             whole[-1] += mark + cell
         else:
             whole.append(cell)

@@ -92,7 +92,7 @@ _TOKENS = re.compile(
     rb"|(?P<Square_secret>sq0[a-z]{3}-[\w-]{22,50})"
     rb"|(?P<Resend_key>re_[A-Za-z0-9]{8}_[A-Za-z0-9]{24}(?!\w))"
     rb"|(?P<Tailscale_key>tskey-\w+-[\w-]{20,})"
-    rb"|(?P<New_Relic_key>NRAK-[A-Z0-9]{27}(?!\w))"
+    rb"|(?P<New_Relic_key>NR[A-Z]{2}-[\w-]{27,40})"
     rb"|(?P<Mailgun_key>key-[0-9a-f]{32}(?!\w))"
     rb"|(?P<LaunchDarkly_key>sdk-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}(?!\w))"
     rb"|(?P<encoded_private_key>LS0tLS1CRUdJTiB(?!DRVJU|QVUJM)[A-Za-z0-9+/]{20,}={0,2})"
@@ -138,14 +138,14 @@ _FORMS: tuple[tuple[str, bytes, bytes, Check], ...] = (
     (
         "session in a cookie",
         b"ookie: ",
-        rb"ookie: [^\r\n]{0,200}?\b[\w.-]{0,40}(?:sid|sess\w*|token|auth)="
+        rb"ookie: [^\r\n]{0,200}?\b[\w.-]{0,40}(?i:sid|sess\w*|token|auth|remember[\w-]*)="
         rb"(?P<value>[\w.~+/%-]{16,500})",
         _random,
     ),
     (
         "session in a cookie",
         b'ookie"',
-        rb"""ookie",?\s*"?(?:value)?"?\s*[:,]\s*"[^"\r\n]{0,200}?\b[\w.-]{0,40}(?:sid|sess\w*|token|auth)="""
+        rb"""ookie",?\s*"?(?:value)?"?\s*[:,]\s*"[^"\r\n]{0,200}?\b[\w.-]{0,40}(?i:sid|sess\w*|token|auth|remember[\w-]*)="""
         rb"""(?P<value>[\w.~+/%-]{16,500})""",
         _random,
     ),
@@ -172,7 +172,7 @@ _FORMS: tuple[tuple[str, bytes, bytes, Check], ...] = (
     (
         "password in a connection string",
         b"@tcp(",
-        rb"""(?<=[\w"'`= ]:)(?P<value>[^\s@/:"'`]{6,100})@tcp\(""",
+        rb"""(?<=[\w"'`= ]:)(?P<value>[^\s/:"'`]{6,100})@tcp\(""",
         _mixed,
     ),
     (
@@ -308,7 +308,7 @@ _FORMS: tuple[tuple[str, bytes, bytes, Check], ...] = (
         (
             "password in SQL",
             lead,
-            lead + rb"\s*(?:=\s*)?N?'(?P<value>[^'\r\n]{6,200})'",
+            lead + rb"\s*(?:=\s*)?N?'(?P<value>(?:[^'\r\n]|''){6,200})'",
             _word,
         )
         for lead in (b"PASSWORD ", b"with password ", b"login password ", b"PASSWORD=")

@@ -50,7 +50,7 @@ _EMPTY_WORDS = frozenset(
     b" optional missing empty blank unknown confirm confirmation current reset and or on off"
     b" for with from hello world data shared file authorization authentication header cookie"
     b" csrf jwt oauth hmac aes rsa encryption encrypted signing license master account webhook"
-    b" config setting settings env var variable input anonymous".split()
+    b" config setting settings env var variable input anonymous community".split()
 )
 _WORD = re.compile(rb"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 # Well-known words with digits: the rest of a value counts.

@@ -28,10 +28,11 @@ _PARTS = {
     # The words in a value before its secret part.
     b"scheme": (
         rb"(?i:(?:(?:bearer|basic|token|ssws|apikey|key|bot)[ =:]+|django-insecure-|base64:)?)"
+        rb"(?:[A-Z][\w-]{1,20}[ ](?=[\w.+/=~-]{20,400}[\"'`\r\n]))?"
     ),
     b"quoted": (
         rb"""(?:[bBrRfFuULs@$N*]{0,2}|"(?=\\))(?P<quote>`["']|\\*(?:\"{3}|'{3}|["'`])|&quot;|\\u0022|%22)<<scheme>>"""
-        rb"""(?P<quoted>(?:\\.|[^\\\r\n]){1,2000}?)(?P=quote)(?![ \t]*(?::[ \t]*[^:=\s]|=>))"""
+        rb"""(?P<quoted>(?:(?P=quote){2}|(?!(?P=quote))(?:\\.|[^\\\r\n])){1,2000})(?P=quote)(?![ \t]*(?::[ \t]*[^:=\s]|=>))"""
     ),
     b"percent": (
         rb"(?:(?:%[qQwW]?|qq?)(?:\((?P<round>[^)\r\n]{1,200})\)|\{(?P<curly>[^}\r\n]{1,200})\})"
@@ -109,7 +110,18 @@ _SLOTS = (
     _slot(_SIGNS, rb"<<closed>><<space>>(?:=>|:=|\?=|[=:])[ \t]*(?:&\w+[ ])?<<line>>", "setting"),
     BARE,
     # ?password=…&   ;Password=…;
-    _slot(b"=", rb"""=(?P<bare>[^\s"'`<>&;\\,]{4,2000})""", "near"),
+    _slot(
+        b"=",
+        rb"""=(?:RAW\((?P<round>[^)\s]{4,200})\)|(?P<bare>[^\s"'`<>&;\\,]{4,2000}))""",
+        "near",
+    ),
+    # PWD={…};
+    _slot(
+        b"=",
+        rb"=\{(?P<curly>(?:[^{}\r\n]|\}\}){4,100})\}[;\"'&]",
+        "near",
+        given_after=rb";[\w ]*",
+    ),
     # ;Password=…;
     _slot(b"=", rb"=(?P<line>[^\s;=\"'<>]+(?:[ ][^\s;=\"'<>]+){1,9})(?=[;\"'])"),
     # ${PASSWORD:-…}
@@ -137,7 +149,12 @@ _SLOTS = (
     _slot(b"=:", rb"<<closed>><<space>>(?:=>|[=:])<<space>><<call>><<quoted>>", "near"),
     # secret{"…"}   "password" to "…"   "password";s:8:"…"   &lt;password&gt;…
     _slot(b"=", rb"=\{(?P<curly>[^{}\s]{4,100})\}", "near", "strong"),
-    _slot(b"{t-;", rb"<<closed>>(?:\{[ ]*|[ ](?:to|->)[ ]|;s:\d{1,4}:)<<quoted>>", "near"),
+    _slot(
+        b"{t-;",
+        rb"<<closed>>(?:\{[ ]*|[ ](?:to|->)[ ]|;s:\d{1,4}:)<<quoted>>",
+        "near",
+        given_after=rb"s:\d{1,4}:\\?\"\w*",
+    ),
     _slot(b"&", rb"&gt;(?P<element>[^&\s]{4,200})&lt;/"),
     # .password("…")   password.equals("…")   get("#password").type("…")   .unwrap_or_else(|_| "…")
     _slot(

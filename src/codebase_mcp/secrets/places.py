@@ -80,6 +80,7 @@ _COMMENTED = re.compile(
 _USER = re.compile(rb"[\w.@%+-]{1,40}(?::|[ ]?/[ ]?)(?=[^\s:/]{6,100}$)")
 # A value directly after the name, as shells and commands have it.
 _TIGHT = re.compile(rb"=[^\s=]")
+_ESCAPED_QUOTE = re.compile(rb"\\+[\"'/]|\"\"|''|&quot;")
 _HEX_BYTES = re.compile(rb"[^;{}=]{0,40}=\s*\{\s*(?P<hex>(?:0x[0-9a-fA-F]{2}[,\s]*){8,})\}")
 # The text on a line before the name of a setting.
 _SETTING = re.compile(
@@ -160,6 +161,8 @@ class _Context:
     def is_secret(self, slot: Slot, match: re.Match[bytes], group: str) -> bool:
         """Whether what a place holds is a secret."""
         value = match[group]
+        if group == "quoted":
+            value = _ESCAPED_QUOTE.sub(b"'", value)
         if _names_itself(self.its_name, value):
             return False
         is_given = self._is_given(slot, match, group)
@@ -247,6 +250,8 @@ class _Context:
         kind = self.name.sort.kind
         if _ENVIRONMENT.search(self.lead[-40:]):
             return kind in (PASSWORD.kind, SECRET.kind)
+        if slot.is_stated and kind == PASSPHRASE.kind and group == "quoted":
+            return True
         if not slot.is_stated or kind != PASSWORD.kind:
             return False
         if self.its_name.isupper() or self.lead.endswith(b"<") or _QUERY.search(self.lead[-100:]):
@@ -375,7 +380,9 @@ def _is_secret(value: bytes, name: Name, is_stated: bool, is_literal: bool) -> b
     if b" " in value and not is_stated:
         return False
     if sort is CODE:
-        return is_stated and is_literal and _CODE.fullmatch(value) is not None
+        return (
+            is_stated and is_literal and (_CODE.fullmatch(value) is not None or is_strong(value))
+        )
     if sort is not PASSWORD and (user := _USER.match(value)) and is_chosen(value[user.end() :]):
         return True
     if len(value) < sort.shortest:
