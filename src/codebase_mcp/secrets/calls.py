@@ -27,11 +27,18 @@ _PASSWORD_AT: dict[int, bytes] = {
     b" createsuperuser",
     3: b"connect",
 }
+# Calls that decode a text: a key, where the words before say so.
+_DECODERS = frozenset(
+    b"buffer.from fromhex unhexlify b64decode base64.decode frombase64string hex2bin parsehex"
+    b" base64_decode decodestring base64decode atob decodehex".split()
+)
+_KEY_BEFORE = re.compile(rb"(?<!public)(?<!public[_ ])(?:key|secret)[\w\s:=(.?]*$")
 _HOST = re.compile(rb"\s*[\"'](?:localhost|db|[^\"'\s]*[.:;=/][^\"']*)[\"']")
 _PLACES_OF_CALLS: dict[bytes, list[int]] = defaultdict(list)
 for _place, _names in _PASSWORD_AT.items():
     for _name in _names.split():
         _PLACES_OF_CALLS[_name].append(_place)
+_PLACES_OF_CALLS.update((name, [0]) for name in _DECODERS)
 _WORDS_OF_CALLS = {name: frozenset(re.split(rb"[_.]", name)) for name in _PLACES_OF_CALLS}
 _ARGUMENT = re.compile(
     rb"""\s*(?:\w{1,12}\.)?(?:b|@)?(?:"(?P<double>(?:\\.|[^"\\\r\n]){0,200})"|'(?P<single>(?:\\.|[^'\\\r\n]){0,200})'"""
@@ -92,7 +99,11 @@ def _by_place(text: Text) -> Iterator[Span]:
             if text.lower[call - 1 : call].isalnum():
                 continue
             end = call + len(name) + 1
-            if name == b"connect" and _HOST.match(text.data, end) is None:
+            is_other = name in (b"connect", b"bind") and _HOST.match(text.data, end) is None
+            if is_other or (
+                name in _DECODERS
+                and _KEY_BEFORE.search(text.lower, max(0, call - 80), call) is None
+            ):
                 continue
             for number in range(max(places) + 1):
                 argument = _ARGUMENT.match(text.data, end)
@@ -104,9 +115,13 @@ def _by_place(text: Text) -> Iterator[Span]:
                     value
                     and number in places
                     and value[:1] != b"<"
-                    and (is_given_password(value) or is_phrase(value))
+                    and (
+                        evidence(value) is Evidence.RANDOM
+                        if name in _DECODERS
+                        else is_given_password(value) or is_phrase(value)
+                    )
                 ):
-                    yield *argument.span(group), "password given to a call"
+                    yield *argument.span(group), "secret given to a call"
                 if argument["end"] == b")":
                     break
                 end = argument.end()

@@ -139,7 +139,7 @@ class _Option:
         names = programs.split()
         self.words = frozenset(re.split("[^a-z0-9]", name)[0].encode() for name in names)
         self.called = re.compile(
-            rb"(?:^|[\s;|&\"'`(@/\\$])(?i:%s)(?:\.exe)?(?:\s|$)" % "|".join(names).encode()
+            rb"(?:^|[\s;|&\"'`(@/\\$>])(?i:%s)(?:\.exe)?(?:\s|$)" % "|".join(names).encode()
         )
         self.pattern = re.compile(pattern)
         self.is_sure = is_sure

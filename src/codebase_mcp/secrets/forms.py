@@ -11,7 +11,7 @@ from base64 import b64decode
 from bisect import bisect
 from collections.abc import Callable, Iterable, Iterator
 
-from codebase_mcp.secrets.judging import Evidence, evidence, is_chosen, is_placeholder
+from codebase_mcp.secrets.judging import Evidence, evidence, is_chosen, is_placeholder, is_strong
 from codebase_mcp.secrets.naming import CODE, Name, sort_of
 from codebase_mcp.secrets.text import Span, Text
 
@@ -156,11 +156,32 @@ _FORMS: tuple[tuple[str, bytes, bytes, Check], ...] = (
         _login,
     ),
     # In addresses and connection strings
+    *(
+        (
+            "password in a URL",
+            lead,
+            re.escape(lead)
+            + rb"""[^\s/@:"'<>?]{0,100}:(?P<value>(?!\d+[/,:?])[^\s@"'<>]{1,200}?(?:@[^\s@/"'<>]{2,60})?)"""
+            rb"""@[\w\[{$%][^\s/@"'<>]{0,200}(?:[/\s"'<>`]|\Z)""",
+            _password,
+        )
+        for lead in (b"://", b":\\/\\/")
+    ),
+    *(
+        ("key in a URL", lead, re.escape(lead) + rb"v\d/(?P<value>[\w-]{32,64})", _random)
+        for lead in (b"infura.io/", b"alchemy.com/", b"g.alchemy.com/")
+    ),
     (
-        "password in a URL",
-        b"://",
-        rb"""://[^\s/@:"'<>?]{0,100}:(?P<value>(?!\d+[/,:?])[^\s@"'<>]{1,200}?(?:@[^\s@/"'<>]{2,60})?)"""
-        rb"""@[\w\[{$%][^\s/@"'<>]{0,200}(?:[/\s"'<>`]|\Z)""",
+        "secret of a provider",
+        b"provider :",
+        rb"provider :\w+,\s*[^\s,]+,\s*[\"'](?P<value>[^\"'\s]{16,200})[\"']",
+        _mixed,
+    ),
+    ("password", b"\nuser ", b"\nuser " + rb"\S{1,60}[ ](?P<value>\S{6,100})\r?(?=\n)", is_chosen),
+    (
+        "password in a connection string",
+        b".Open ",
+        rb"\.Open \"[^\"\r\n]*\", ?\"[^\"\r\n]{1,40}\", ?\"(?P<value>[^\"\r\n]{6,100})\"",
         _password,
     ),
     (
@@ -282,12 +303,23 @@ _FORMS: tuple[tuple[str, bytes, bytes, Check], ...] = (
         rb":thin:[\w$]{1,60}/(?P<value>[^\s@\"'/]{4,100})@",
         _mixed,
     ),
-    (
-        "password of an account",
-        b"og in ",
-        rb"og in (?:with|as|using)[^\r\n]{0,30}?[`\"'][\w.@-]{1,40}[`\"'] ?(?:/|:|and) ?"
-        rb"[`\"'](?P<value>[^`\"'\s]{6,60})",
-        _mixed,
+    # Sign in as user / password   Login: `user` / `password`
+    *(
+        (
+            "password of an account",
+            lead,
+            lead + rb"[^\r\n/]{0,40}?(?:" + pattern + rb")",
+            check,
+        )
+        for lead in (b"og in ", b"ogin", b"ugang", b"nmelden", b"uth", b"ign in ")
+        for pattern, check in (
+            (
+                rb"[`\"']{1,2}[\w.@-]{1,40}[`\"']{1,2} ?(?:/|and|und|(?<=`):) ?"
+                rb"[`\"']{1,2}(?P<value>[^`\"'\s]{6,60})[`\"']",
+                _password,
+            ),
+            (rb"(?<=[ (:])[\w.@-]{2,40} / (?P<value>[^`\"'\s()]{6,60}?)(?=[).,;]?(?:\s|$))", is_strong),
+        )
     ),
     (
         "webhook",
@@ -378,6 +410,8 @@ _FORMS: tuple[tuple[str, bytes, bytes, Check], ...] = (
 # The words of literals that begin in the middle of a word, as its first letter may be large.
 _WORDS = {b"earer": b"bearer", b"asic": b"basic", b"ookie": b"cookie", b"ignature": b"signature"}
 _WORDS |= {b"og": b"log", b"ivatekey": b"privatekey", b"securestring": b"securestring"}
+_WORDS |= {b"ogin": b"login", b"ugang": b"zugang", b"nmelden": b"anmelden", b"uth": b"auth"}
+_WORDS |= {b"ign": b"sign"}
 
 
 def _word_of(lead: bytes) -> bytes:

@@ -97,7 +97,8 @@ BARE = _slot(
     _SIGNS + b"%",
     rb"<<closed>><<space>><<assign>><<space>><<bare>>",
     given_after=rb"(?:^|[\s\"'=,])[A-Z][A-Z0-9_]*|[ ]--?[A-Za-z][\w-]*[ =][\"']?[\w.-]+"
-    rb"|\b(?:put|write|set|POST|PUT) [^\s()]+ [\w.-]+|\w=[^\s(),\"']+ [\w.-]+",
+    rb"|\b(?:put|write|set|POST|PUT) [^\s()]+ [\w.-]+|\w=[^\s(),\"']+ [\w.-]+"
+    rb"|[(\[,]\s*[\"'][\w.-]+",
 )
 # After a sign or a bracket.
 _SLOTS = (
@@ -123,7 +124,7 @@ _SLOTS = (
         given_after=rb";[\w ]*",
     ),
     # ;Password=…;
-    _slot(b"=", rb"=(?P<line>[^\s;=\"'<>]+(?:[ ][^\s;=\"'<>]+){1,9})(?=[;\"'])"),
+    _slot(b"=", rb"=(?P<line>[^\s;=\"'<>&]+(?:(?:[ ]&[ ]|[ &])[^\s;=\"'<>&]+){1,9})(?=[;\"'])"),
     # ${PASSWORD:-…}
     _slot(b":", rb":[-=](?P<bare>[^\s{}]{4,200})\}", "literal"),
     # ${spring.password:…}
@@ -206,6 +207,10 @@ FURTHER_ON = _slot(
     "strong",
 )
 IN_PROSE = _slot(b"", SAID, "near", "strong", "literal")
+# … root password?⏎someone: …
+ANSWER = _slot(
+    b"", rb"[^\r\n]{0,60}\?[ ]*\r?\n[^\r\n]{0,40}?[:>-][ ]`?(?P<bare>[^\s`]{6,60})`?\r?$", "near", "strong"
+)
 # user … password …   "password" twice, as answers of an installer have it
 _BEHIND_USER = (
     rb"(?i:\b(?:user|username|login|host|machine|benutzer|connect|account))[ \t]+(?!and\b|or\b)\S+"

@@ -33,6 +33,7 @@ from codebase_mcp.secrets.naming import (
     sort_of,
 )
 from codebase_mcp.secrets.patterns import (
+    ANSWER,
     BARE,
     BY_SIGN,
     ELEMENT,
@@ -309,6 +310,8 @@ def _slots_after(context: _Context) -> Iterator[tuple[Slot, int]]:
     yield FURTHER_ON, name.end
     if sign in b"*`:i=>|(f" or sign >= b"\x80" or data[end - 1 : end] in (b" ", b"`"):
         yield IN_PROSE, name.end
+    if data.find(b"?", name.end, name.end + 60) >= 0:
+        yield ANSWER, name.end
     if data[name.end : name.end + 2] == b"</":
         yield NEXT_ELEMENT, name.end
     closed = data.find(b">", name.end, name.end + 90) if text.has_elements else -1

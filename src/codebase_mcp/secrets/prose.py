@@ -56,6 +56,8 @@ def is_said(lead: bytes, match: re.Match[bytes]) -> bool:  # noqa: PLR0911 - a c
         return verb is not None
     if match["mark"]:
         is_shown = match["mark"] not in (b'"', b"'") and ends
+        if sign is None and is_odd and value.lower() != value:
+            return True
         return verb is not None or (sign is not None and (is_odd or is_shown))
     if verb == b"to":
         return _CHANGED.search(lead) is not None

@@ -29,6 +29,8 @@ _LABELLED = re.compile(
     rb"|[:=]\s*[A-Z][A-Za-z]+[?!,;]?\s*(?:=.*)?$"
 )
 _CAPITALIZED = re.compile(rb"[A-Z][a-z\x80-\xff]{5,}")
+# A line of a file of properties.
+_PROPERTY = re.compile(rb"\s*(?:[#!].*|[a-zA-Z][\w-]*(?:\.[\w-]+)+=[^\s=]+)?\s*")
 END_OF_LINE = re.compile(rb"[ \t]*(?:[ ][#;][^\r\n]*)?(?:\r?\n|\Z)")
 
 
@@ -46,7 +48,7 @@ def is_text(data: bytes, name: Name, value: bytes, end: int) -> bool:
         or END_OF_LINE.match(data, end) is None
     ):
         return False
-    is_alone = _WORD.fullmatch(value) or (
+    is_alone = _WORD.fullmatch(value) or _is_property(data, name.start, end) or (
         is_joined(value)
         and (b"." not in value or _SPACED_EQUALS.match(data, name.end) is None)
         and _is_among_settings(data, name.start)
@@ -71,10 +73,23 @@ def is_joined(value: bytes) -> bool:
     return bool(_JOINED_WORDS.fullmatch(value) and _SIGNS_OF_TEXTS.search(value))
 
 
+def _is_property(data: bytes, start: int, end: int) -> bool:
+    """Whether this line and those around are ``a.b=value``."""
+    line = data.rfind(b"\n", 0, start) + 1
+    return _PROPERTY.fullmatch(data, line, end) is not None and all(
+        map(_PROPERTY.fullmatch, _lines_around(data, start))
+    )
+
+
 def _is_among_settings(data: bytes, position: int) -> bool:
     """Whether neither the line before nor the line behind is code."""
+    return not any(map(_LINE_OF_CODE.search, _lines_around(data, position)))
+
+
+def _lines_around(data: bytes, position: int) -> tuple[bytes, bytes]:
+    """The line before and the line behind that of a position, in part where they are long."""
     start = data.rfind(b"\n", 0, position)
     end = data.find(b"\n", position)
     before = data[max(data.rfind(b"\n", 0, max(start, 0)) + 1, start - 200) : max(start, 0)]
     behind = data[end + 1 : end + 200].split(b"\n", 1)[0] if end >= 0 else b""
-    return not (_LINE_OF_CODE.search(before) or _LINE_OF_CODE.search(behind))
+    return before, behind
