@@ -32,7 +32,7 @@ _DECODERS = frozenset(
     b"buffer.from fromhex unhexlify b64decode base64.decode frombase64string hex2bin parsehex"
     b" base64_decode decodestring base64decode atob decodehex".split()
 )
-_KEY_BEFORE = re.compile(rb"(?<!public)(?<!public[_ ])(?:key|secret)[\w\s:=(.?]*$")
+_KEY_BEFORE = re.compile(rb"(?<!public)(?<!public[_ ])(?:key|secret)[\w\s:=(.,?]*$")
 _HOST = re.compile(rb"\s*[\"'](?:localhost|db|[^\"'\s]*[.:;=/][^\"']*)[\"']")
 _PLACES_OF_CALLS: dict[bytes, list[int]] = defaultdict(list)
 for _place, _names in _PASSWORD_AT.items():

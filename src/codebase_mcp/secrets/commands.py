@@ -46,11 +46,8 @@ http https xh curlie: -a USER:PASSWORD
 ab siege: -A USER:PASSWORD
 smbclient rpcclient smbget net curl: -U USER:PASSWORD
 skopeo buildah crane podman: creds USER:PASSWORD
-htpasswd: -FLAGSn WORD PASSWORD
-htpasswd: -FLAGSb OPTIONSWORD WORD PASSWORD
-htpasswd: -FLAGSnb OPTIONSWORD PASSWORD
-htpasswd: -FLAGSbn OPTIONSWORD PASSWORD
-htpasswd: -FLAGSbc OPTIONSWORD WORD PASSWORD
+htpasswd: -FLAGSnFLAGS OPTIONSWORD PASSWORD
+htpasswd: -FLAGSbFLAGS OPTIONSWORD WORD PASSWORD
 net cmdkey runas: /user:WORD PASSWORD
 net: user WORD PASSWORD
 net: use WORD WORD PASSWORD

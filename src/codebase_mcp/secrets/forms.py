@@ -11,7 +11,14 @@ from base64 import b64decode
 from bisect import bisect
 from collections.abc import Callable, Iterable, Iterator
 
-from codebase_mcp.secrets.judging import Evidence, evidence, is_chosen, is_placeholder, is_strong
+from codebase_mcp.secrets.judging import (
+    Evidence,
+    evidence,
+    is_chosen,
+    is_phrase,
+    is_placeholder,
+    is_strong,
+)
 from codebase_mcp.secrets.naming import CODE, Name, sort_of
 from codebase_mcp.secrets.text import Span, Text
 
@@ -43,7 +50,7 @@ def _password(value: bytes) -> bool:
     if re.search(rb"\d|[a-z][A-Z]|[!#$%^&*+=\x80-\xff]", value):
         return True
     return (
-        re.fullmatch(rb"[a-z]{6,}|.*[a-zA-Z]{2}[-_.][a-zA-Z]{2}.*", value) is not None
+        re.fullmatch(rb"[A-Z]?[a-z]{6,}|.*[a-zA-Z]{2}[-_.][a-zA-Z]{2}.*", value) is not None
         and sort_of(value) is None
     )
 
@@ -124,7 +131,7 @@ _NUMBERED = re.compile(rb"\d{8,10}:$")
 _IDS_ALONE = frozenset(("Twilio_account",))
 _BESIDE = re.compile(rb"""["']?[\s,;:|]+(?:\w+=)?["']?(?P<value>[\w+/=-]{24,64})(?![\w+/=-])""")
 
-_QUOTED = rb"""\\*["'](?P<value>[^"'`\r\n\\]{4,500})\\*["']"""
+_QUOTED = rb"""\\*["'](?P<value>(?:[^"'`\r\n\\]|'')+)\\*["']"""
 
 _FORMS: tuple[tuple[str, bytes, bytes, Check], ...] = (
     # Headers
@@ -176,6 +183,12 @@ _FORMS: tuple[tuple[str, bytes, bytes, Check], ...] = (
         b"provider :",
         rb"provider :\w+,\s*[^\s,]+,\s*[\"'](?P<value>[^\"'\s]{16,200})[\"']",
         _mixed,
+    ),
+    (
+        "password",
+        b".toCharArray()",
+        rb"\"(?P<value>(?=[^\"]*[a-z])[^\"\\\r\n]{6,100})\"\.toCharArray\(\)",
+        _password,
     ),
     ("password", b"\nuser ", b"\nuser " + rb"\S{1,60}[ ](?P<value>\S{6,100})\r?(?=\n)", is_chosen),
     (
@@ -263,7 +276,7 @@ _FORMS: tuple[tuple[str, bytes, bytes, Check], ...] = (
         "password",
         b"SecureString",
         rb"SecureString\s+(?:-\w+\s+){0,2}[\"'](?P<value>[^\"'\r\n$]{6,200})[\"']",
-        _word,
+        lambda value: _word(value) or is_phrase(value),
     ),
     (
         "private key",
@@ -311,14 +324,17 @@ _FORMS: tuple[tuple[str, bytes, bytes, Check], ...] = (
             lead + rb"[^\r\n/]{0,40}?(?:" + pattern + rb")",
             check,
         )
-        for lead in (b"og in ", b"ogin", b"ugang", b"nmelden", b"uth", b"ign in ")
+        for lead in (b"og in ", b"ogin", b"ugang", b"nmelden", b"uth", b"ign in ", b"ccount")
         for pattern, check in (
             (
                 rb"[`\"']{1,2}[\w.@-]{1,40}[`\"']{1,2} ?(?:/|and|und|(?<=`):) ?"
                 rb"[`\"']{1,2}(?P<value>[^`\"'\s]{6,60})[`\"']",
                 _password,
             ),
-            (rb"(?<=[ (:])[\w.@-]{2,40} / (?P<value>[^`\"'\s()]{6,60}?)(?=[).,;]?(?:\s|$))", is_strong),
+            (
+                rb"(?<=[ (:])[\w.@-]{2,40} / (?P<value>[^`\"'\s()]{6,60}?)(?=[).,;]?(?:\s|$))",
+                is_strong,
+            ),
         )
     ),
     (
@@ -411,7 +427,7 @@ _FORMS: tuple[tuple[str, bytes, bytes, Check], ...] = (
 _WORDS = {b"earer": b"bearer", b"asic": b"basic", b"ookie": b"cookie", b"ignature": b"signature"}
 _WORDS |= {b"og": b"log", b"ivatekey": b"privatekey", b"securestring": b"securestring"}
 _WORDS |= {b"ogin": b"login", b"ugang": b"zugang", b"nmelden": b"anmelden", b"uth": b"auth"}
-_WORDS |= {b"ign": b"sign"}
+_WORDS |= {b"ign": b"sign", b"ccount": b"account", b"chararray": b"tochararray"}
 
 
 def _word_of(lead: bytes) -> bytes:

@@ -258,6 +258,10 @@ _BY_WHAT_IS_BEFORE = {
     ),
     b"signing": lambda before: KEY if before else None,
     b"community": lambda before: PASSWORD if before[-1:] == [b"snmp"] else None,
+    **dict.fromkeys(
+        (b"credential", b"credentials"),
+        lambda before: PASSWORD if before[-1:] in ([b"security"], [b"bind"]) else SECRET,
+    ),
     b"ident": lambda before: KEY if before[-1:] == [b"auth"] else None,
     **dict.fromkeys((b"code", b"codes"), _sort_of_code),
     b"session": _sort_of_session,

@@ -121,10 +121,13 @@ _SLOTS = (
         b"=",
         rb"=\{(?P<curly>(?:[^{}\r\n]|\}\}){4,100})\}[;\"'&]",
         "near",
+        "strong",
         given_after=rb";[\w ]*",
     ),
     # ;Password=…;
-    _slot(b"=", rb"=(?P<line>[^\s;=\"'<>&]+(?:(?:[ ]&[ ]|[ &])[^\s;=\"'<>&]+){1,9})(?=[;\"'])"),
+    _slot(
+        b"=", rb"=(?P<line>[^\s;=\"'<>&]+(?:(?:[ ]&[ ]|&amp;|[ &])[^\s;=\"'<>&]+){1,9})(?=[;\"'])"
+    ),
     # ${PASSWORD:-…}
     _slot(b":", rb":[-=](?P<bare>[^\s{}]{4,200})\}", "literal"),
     # ${spring.password:…}
@@ -209,7 +212,10 @@ FURTHER_ON = _slot(
 IN_PROSE = _slot(b"", SAID, "near", "strong", "literal")
 # … root password?⏎someone: …
 ANSWER = _slot(
-    b"", rb"[^\r\n]{0,60}\?[ ]*\r?\n[^\r\n]{0,40}?[:>-][ ]`?(?P<bare>[^\s`]{6,60})`?\r?$", "near", "strong"
+    b"",
+    rb"[^\r\n]{0,60}\?[ ]*\r?\n[^\r\n]{0,40}?[:>-][ ]`?(?P<bare>[^\s`]{6,60})`?\r?$",
+    "near",
+    "strong",
 )
 # user … password …   "password" twice, as answers of an installer have it
 _BEHIND_USER = (

@@ -57,6 +57,8 @@ from codebase_mcp.secrets.text import Span, Text
 
 _DISPATCH = re.compile(rb"""(?:\.value)?(?:\\*["'`]|&quot;|\\u0022|%22|[\])}]){0,4}[ \t]*""")
 _SHORT_NAME = 8
+_PIN = re.compile(rb"\d{5,8}")
+_WORDS_OF_SECRET = re.compile(rb"[a-z\x80-\xff]+(?: [a-z\x80-\xff]+){2,}")
 # Where more names stand they have no values; a text made of names would take seconds.
 _BLOCK = 1024
 _MOST_IN_BLOCK = 48
@@ -108,7 +110,7 @@ _VARIABLE_OF_IMAGE = re.compile(rb"\s*(?:ENV|setenv|SetEnv|\w{3,7}_param)[ \t]+\
 _ENVIRONMENT = re.compile(rb"(?:env\w*(?:\.\w+)?|define)[(\[]\s*[\"']\w*$", re.IGNORECASE)
 # The settings beside the password of a connection.
 _CONNECTION = re.compile(
-    rb"(?i:\b(?:host|hostname|port|server|database|dbname|url|pool|driver|ssid)\b[\"']?(?:\s*[:=>]|\s+value=)"
+    rb"(?i:\b(?:host|hostname|port|server|database|dbname|url|pool|driver|adapter|ssid)\b[\"']?(?:\s*[:=>]|\s+value=)"
     rb"|\b(?:user|username|login|uid)[\"']?\s*[:=>]\s*[\"']?[\w.@-]+[\"']?\s*[,;\r\n}<])"
 )
 # Names of no field that is shown, and what follows a name in code.
@@ -143,7 +145,9 @@ class _Context:
         self.lead = data[max(line, first) : name.start]
         self.its_name = data[name.start : name.end]
         self.follows = data[name.end : name.end + 1]
-        self.is_option = self.its_name[:1] == b"-" and self.follows in (b"=", b" ")
+        self.is_option = (self.its_name[:1] == b"-" and self.follows in (b"=", b" ")) or (
+            self.follows == b":" and self.lead.endswith(b" /")
+        )
         self.is_argument = self.is_option or (
             self.follows == b"=" and _QUERY.search(self.lead[-100:]) is not None
         )
@@ -181,7 +185,7 @@ class _Context:
         if _is_secret(value, self.name, is_stated, is_literal):
             return True
         if b" " in value:
-            may_be_phrase = is_given or self._may_be_phrase(slot, group)
+            may_be_phrase = is_given or self._may_be_phrase(slot, group, value)
             return may_be_phrase and is_phrase(value) and sort_of(value) is None
         is_assigned = is_stated and is_literal and self.name.sort is PASSWORD
         return is_assigned and (
@@ -200,7 +204,7 @@ class _Context:
             return self.name.sort is not PASS and is_said(self.lead, match)
         if slot in SPACED and group == "bare" and not is_option_value(self.lead, match):
             return False
-        if self.is_option and slot in SPACED:
+        if self.is_option and (slot in SPACED or slot is BARE):
             return True
         if slot is BARE and not _TIGHT.match(self.data, self.name.end):
             return False
@@ -213,7 +217,7 @@ class _Context:
     def _is_literal(self, slot: Slot, match: re.Match[bytes], group: str) -> bool:
         """Whether a value is the text itself, and not the name of a variable."""
         value = match[group]
-        if self.its_name == b"PIN" and self.is_setting:
+        if self.its_name == b"PIN" and (self.is_setting or _PIN.fullmatch(value)):
             return True
         if slot is WITHIN[1] and self.name.sort.kind == PASSWORD.kind:
             return is_joined(value) and sort_of(value) is None
@@ -241,7 +245,7 @@ class _Context:
             )
         )
 
-    def _may_be_phrase(self, slot: Slot, group: str) -> bool:
+    def _may_be_phrase(self, slot: Slot, group: str, value: bytes) -> bool:
         """Whether words may be a secret: in code, among settings of a connection, by default.
 
         Elsewhere they are rather a text that is shown beside a field.
@@ -251,8 +255,10 @@ class _Context:
         kind = self.name.sort.kind
         if _ENVIRONMENT.search(self.lead[-40:]):
             return kind in (PASSWORD.kind, SECRET.kind)
-        if slot.is_stated and kind == PASSPHRASE.kind and group == "quoted":
-            return True
+        if slot.is_stated and group == "quoted":
+            is_secret = self.its_name.lower().endswith(b"secret")
+            if kind == PASSPHRASE.kind or (is_secret and _WORDS_OF_SECRET.fullmatch(value)):
+                return True
         if not slot.is_stated or kind != PASSWORD.kind:
             return False
         if self.its_name.isupper() or self.lead.endswith(b"<") or _QUERY.search(self.lead[-100:]):
@@ -383,9 +389,7 @@ def _is_secret(value: bytes, name: Name, is_stated: bool, is_literal: bool) -> b
     if b" " in value and not is_stated:
         return False
     if sort is CODE:
-        return (
-            is_stated and is_literal and (_CODE.fullmatch(value) is not None or is_strong(value))
-        )
+        return is_stated and is_literal and (_CODE.fullmatch(value) is not None or is_strong(value))
     if sort is not PASSWORD and (user := _USER.match(value)) and is_chosen(value[user.end() :]):
         return True
     if len(value) < sort.shortest:
