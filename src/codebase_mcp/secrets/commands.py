@@ -16,8 +16,8 @@ _KIND = "password of a command"
 # arguments of a caller, FLAGS for joined short options, PASSWORD for the secret. PASSWORD? may
 # be something else as well, so it must look like a password.
 _SYNOPSES = """
-mysql mysqldump mysqladmin mysqlimport mysqlshow mysqlcheck mysqlpump mysqlsh mysqlbinlog: -pPASSWORD
-mysqlslap mariadb mariadb-dump mariadb-admin mycli mydumper xtrabackup sshpass: -pPASSWORD
+mysql mysqldump mysqladmin mysqlimport mysqlshow mysqlcheck mysqlpump mysqlsh: -pPASSWORD
+mysqlslap mysqlbinlog mariadb mariadb-dump mariadb-admin mycli mydumper xtrabackup sshpass: -pPASSWORD
 7z 7za 7zr rar unrar: -pPASSWORD
 rar: -hpPASSWORD
 sshpass mongo mongosh mongodump mongorestore mongoexport mongoimport cqlsh psexec: -p PASSWORD
@@ -29,7 +29,8 @@ pscp plink psftp kadmin: -pw PASSWORD
 swaks: -ap PASSWORD
 sendemail: -xp PASSWORD
 redis-cli valkey-cli keydb-cli: -a PASSWORD
-sqlcmd bcp isql tsql osql zip unzip zipcloak ipmitool mosquitto_pub mosquitto_sub security: -P PASSWORD
+sqlcmd bcp isql tsql osql zip unzip zipcloak ipmitool security: -P PASSWORD
+mosquitto_pub mosquitto_sub: -P PASSWORD
 zip unzip sqlcmd bcp mosquitto_pub mosquitto_sub ipmitool: -PPASSWORD?
 winrs: -p:PASSWORD
 ldapsearch ldapmodify ldapadd ldapdelete ldapwhoami ldappasswd ldapcompare: -w PASSWORD
@@ -41,7 +42,8 @@ ssh-keygen: -P PASSWORD
 curl wget lftp jfrog http https xh curlie: -u USER:PASSWORD
 curl: -FLAGSu USER:PASSWORD
 curl wget svn etcdctl: user USER:PASSWORD
-ncat nc java: auth USER:PASSWORD
+ncat: auth USER:PASSWORD
+java: -auth USER:PASSWORD
 http https xh curlie: -a USER:PASSWORD
 ab siege: -A USER:PASSWORD
 smbclient rpcclient smbget net curl: -U USER:PASSWORD

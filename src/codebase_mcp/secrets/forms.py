@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 from base64 import b64decode
 from bisect import bisect
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 from codebase_mcp.secrets.judging import (
     Evidence,
@@ -19,7 +20,8 @@ from codebase_mcp.secrets.judging import (
     is_placeholder,
     is_strong,
 )
-from codebase_mcp.secrets.naming import CODE, Name, sort_of
+from codebase_mcp.secrets.naming import CODE, Name, is_capitalized_password, sort_of
+from codebase_mcp.secrets.settings import is_joined
 from codebase_mcp.secrets.text import Span, Text
 
 
@@ -29,6 +31,19 @@ def _any(value: bytes) -> bool:
 
 def _word(value: bytes) -> bool:
     return evidence(value) >= Evidence.WORD
+
+
+def _word_or_phrase(value: bytes) -> bool:
+    return _word(value) or is_phrase(value)
+
+
+def _beside_user(value: bytes) -> bool:
+    """Whether a text in quotes behind a user's name is a password, and no name in code."""
+    return (
+        is_chosen(value)
+        or is_capitalized_password(value)
+        or (is_joined(value) and not value.islower() and sort_of(value) is None)
+    )
 
 
 def _has_random_part(value: bytes) -> bool:
@@ -105,7 +120,8 @@ _TOKENS = re.compile(
     rb"|(?P<encoded_private_key>LS0tLS1CRUdJTiB(?!DRVJU|QVUJM)[A-Za-z0-9+/]{20,}={0,2})"
     rb"|(?P<encoded_registry_login>eyJhdXRocyI6[A-Za-z0-9+/]{20,}={0,2})"
     rb"|(?P<minisign_key>RWRTY0Iy[A-Za-z0-9+/]{40,}={0,2})"
-    rb"|(?P<token_by_its_form>(?!sha\d|pk_|pub)[a-z][a-z0-9]{1,11}[_-](?:[A-Za-z0-9]{2,12}[_-]){0,2}"
+    rb"|(?P<token_by_its_form>(?!sha\d|pk_|pub)[a-z][a-z0-9]{1,11}[_-](?:[A-Za-z0-9]{2,12}"
+    rb"[_-]){0,2}"
     rb"[A-Za-z0-9]{30,120}(?![\w+/=-]))"
     rb"|(?P<codebase_mcp_key>cbm_[A-Za-z0-9]{12}_[A-Za-z0-9]{43}(?![A-Za-z0-9]))"
 )
@@ -131,303 +147,30 @@ _NUMBERED = re.compile(rb"\d{8,10}:$")
 _IDS_ALONE = frozenset(("Twilio_account",))
 _BESIDE = re.compile(rb"""["']?[\s,;:|]+(?:\w+=)?["']?(?P<value>[\w+/=-]{24,64})(?![\w+/=-])""")
 
-_QUOTED = rb"""\\*["'](?P<value>(?:[^"'`\r\n\\]|'')+)\\*["']"""
-
-_FORMS: tuple[tuple[str, bytes, bytes, Check], ...] = (
-    # Headers
-    ("token in a header", b"earer ", rb"earer[ ]+(?P<value>[\w.~+/-]{16,2000}={0,2})", _random),
-    (
-        "password in a header",
-        b"asic ",
-        rb"asic[ ]+(?P<value>[A-Za-z0-9+/]{6,500}={0,2})(?![\w+/.])",
-        _login,
-    ),
-    (
-        "session in a cookie",
-        b"ookie: ",
-        rb"ookie: [^\r\n]{0,200}?\b[\w.-]{0,40}(?i:sid|sess\w*|token|auth|remember[\w-]*)="
-        rb"(?P<value>[\w.~+/%-]{16,500})",
-        _random,
-    ),
-    (
-        "session in a cookie",
-        b'ookie"',
-        rb"""ookie",?\s*"?(?:value)?"?\s*[:,]\s*"[^"\r\n]{0,200}?\b[\w.-]{0,40}(?i:sid|sess\w*|token|auth|remember[\w-]*)="""
-        rb"""(?P<value>[\w.~+/%-]{16,500})""",
-        _random,
-    ),
-    (
-        "password of a registry",
-        b'"auth"',
-        rb'"auth"\s*:\s*"(?P<value>[A-Za-z0-9+/]{8,500}={0,2})"',
-        _login,
-    ),
-    # In addresses and connection strings
-    *(
-        (
-            "password in a URL",
-            lead,
-            re.escape(lead)
-            + rb"""[^\s/@:"'<>?]{0,100}:(?P<value>(?!\d+[/,:?])[^\s@"'<>]{1,200}?(?:@[^\s@/"'<>]{2,60})?)"""
-            rb"""@[\w\[{$%][^\s/@"'<>]{0,200}(?:[/\s"'<>`]|\Z)""",
-            _password,
-        )
-        for lead in (b"://", b":\\/\\/")
-    ),
-    *(
-        ("key in a URL", lead, re.escape(lead) + rb"v\d/(?P<value>[\w-]{32,64})", _random)
-        for lead in (b"infura.io/", b"alchemy.com/", b"g.alchemy.com/")
-    ),
-    (
-        "secret of a provider",
-        b"provider :",
-        rb"provider :\w+,\s*[^\s,]+,\s*[\"'](?P<value>[^\"'\s]{16,200})[\"']",
-        _mixed,
-    ),
-    (
-        "password",
-        b".toCharArray()",
-        rb"\"(?P<value>(?=[^\"]*[a-z])[^\"\\\r\n]{6,100})\"\.toCharArray\(\)",
-        _password,
-    ),
-    ("password", b"\nuser ", b"\nuser " + rb"\S{1,60}[ ](?P<value>\S{6,100})\r?(?=\n)", is_chosen),
-    (
-        "password in a connection string",
-        b".Open ",
-        rb"\.Open \"[^\"\r\n]*\", ?\"[^\"\r\n]{1,40}\", ?\"(?P<value>[^\"\r\n]{6,100})\"",
-        _password,
-    ),
-    (
-        "key in a URL",
-        b"https://",
-        rb"""https://(?P<value>[0-9a-zA-Z_-]{20,100})(?::[0-9a-f]{32})?@[\w-]+\.""",
-        _random,
-    ),
-    (
-        "password in a connection string",
-        b"@tcp(",
-        rb"""(?<=[\w"'`= ]:)(?P<value>[^\s/:"'`]{6,100})@tcp\(""",
-        _mixed,
-    ),
-    (
-        "signature in a URL",
-        b"sig=",
-        rb"sig=(?<=[?&;'\"]sig=)(?P<value>[\w%+/.=-]{20,800})",
-        _random,
-    ),
-    (
-        "signature in a URL",
-        b"ignature=",
-        rb"ignature=(?<=[-?&, ][sS]ignature=)(?P<value>[\w%+/.=-]{20,800})",
-        _random,
-    ),
-    ("key in a URL", b"code=", rb"code=(?<=[?&]code=)(?P<value>[\w+/=-]{40,200})", _random),
-    ("key in a URL", b"appid=", rb"appid=(?<=[?&]appid=)(?P<value>[0-9a-f]{32})", _random),
-    ("key in a URL", b"key=", rb"key=(?<=[?&]key=)(?P<value>[\w%+/.=-]{16,500})", _random),
-    (
-        "key by its name",
-        b"\nkey",
-        b"\nkey" + rb"[ ]?[=:][ ]?[\"']?(?P<value>[\w+/=-]{32,200})[\"']?\r?(?=\n|\Z)",
-        _random,
-    ),
-    ("password of Maven", b"<master>{", rb"<master>(?P<value>\{[\w+/=-]{20,200}\})", _any),
-    # user:password behind the name of a server
-    (
-        "password of a source",
-        b"BUNDLE_",
-        rb"BUNDLE_\w+:[ ]*[\"']?[\w.@+-]{1,60}:(?P<value>[^\s\"'/]{6,200})",
-        _word,
-    ),
-    *(
-        (
-            "password of a server",
-            lead,
-            rb"(?m)^\[?[\w.-]{3,100}\]?(?::\d{2,5})?[ \t]+[^\s:]{1,80}:"
-            rb"(?P<value>[^\s:/][^\s:]{5,200})\r?$",
-            _word,
-        )
-        for lead in (b"smtp", b"]:587", b"]:465", b"]:25")
-    ),
-    *(
-        (
-            "password of a client",
-            lead,
-            rb"(?m)^\"[^\"\r\n]{1,80}\"\s+\*\s+\"(?P<value>[^\s\"]{6,100})\"[ \t*]*\r?$",
-            _word,
-        )
-        for lead in (b'" * "', b'"\t*\t"', b'"  *  "')
-    ),
-    (
-        "password in a URL",
-        b"&p=",
-        rb"[?&]u(?:ser)?=[^&\s]{1,60}&p=(?P<value>[^&\s\"'`]{6,200})",
-        _password,
-    ),
-    *(
-        (
-            "webhook",
-            lead,
-            rb"https?://[^\s\"'<>]{0,120}" + lead + rb"(?P<value>[\w@/.-]{30,400})",
-            _has_random_part,
-        )
-        for lead in (b"webhook/", b"webhooks/", b"webhookb2/")
-    ),
-    (
-        "password",
-        b"SecureString",
-        rb"SecureString\s+(?:-\w+\s+){0,2}[\"'](?P<value>[^\"'\r\n$]{6,200})[\"']",
-        lambda value: _word(value) or is_phrase(value),
-    ),
-    (
-        "private key",
-        b"ivateKey>",
-        rb"ivateKey>\s*(?P<value>(?:[A-Za-z0-9+/=]{16,200}\s{0,20}){2,200})<",
-        _key_text,
-    ),
-    (
-        "answer of a login",
-        b"Digest ",
-        rb"Digest [^\r\n]{0,400}?response=\"(?P<value>\w{32})",
-        _random,
-    ),
-    *(
-        (
-            "password",
-            lead,
-            re.escape(lead) + rb"b?[\"'][\w.@-]{1,40}:(?P<value>[^\"'\s:]{6,100})[\"']",
-            is_chosen,
-        )
-        for lead in (b"btoa(", b"b64encode(", b"Buffer.from(", b"base64_encode(")
-    ),
-    ("password", b"AUTH ", rb"(?m)(?:^|> ?)AUTH (?:\w+ )?(?P<value>\S{6,100})\r?$", is_chosen),
-    ("key of a framework", b"base64:", rb"base64:(?P<value>[A-Za-z0-9+/]{43}=)", _random),
-    *(
-        (
-            "password of an account",
-            lead,
-            re.escape(lead) + rb"(?P<value>[^\s:,\"'<>{}]{6,200})",
-            _any,
-        )
-        for lead in (b"{SHA}", b"{SSHA}", b"{PLAIN}", b"{CRYPT}", b"{noop}", b"{bcrypt}")
-    ),
-    (
-        "password of an account",
-        b":thin:",
-        rb":thin:[\w$]{1,60}/(?P<value>[^\s@\"'/]{4,100})@",
-        _mixed,
-    ),
-    # Sign in as user / password   Login: `user` / `password`
-    *(
-        (
-            "password of an account",
-            lead,
-            lead + rb"[^\r\n/]{0,40}?(?:" + pattern + rb")",
-            check,
-        )
-        for lead in (b"og in ", b"ogin", b"ugang", b"nmelden", b"uth", b"ign in ", b"ccount")
-        for pattern, check in (
-            (
-                rb"[`\"']{1,2}[\w.@-]{1,40}[`\"']{1,2} ?(?:/|and|und|(?<=`):) ?"
-                rb"[`\"']{1,2}(?P<value>[^`\"'\s]{6,60})[`\"']",
-                _password,
-            ),
-            (
-                rb"(?<=[ (:])[\w.@-]{2,40} / (?P<value>[^`\"'\s()]{6,60}?)(?=[).,;]?(?:\s|$))",
-                is_strong,
-            ),
-        )
-    ),
-    (
-        "webhook",
-        b"hooks.slack.com/",
-        rb"hooks.slack.com/services/T\w+/B\w+/(?P<value>\w{20,})",
-        _any,
-    ),
-    # Statements and files of accounts
-    *(
-        ("password in SQL", lead, lead + rb"\s+" + pattern, check)
-        for lead in (b"IDENTIFIED", b"identified")
-        for pattern, check in (
-            (rb"(?i:(?:with\s+[\w\"'`]+\s+)?(?:by|as)\s+(?:password\s+)?)" + _QUOTED, _word),
-            (rb"(?i:by)\s+(?P<value>[\w#$!?+*.-]{6,60})", is_chosen),
-        )
-    ),
-    *(
-        (
-            "password in SQL",
-            lead,
-            lead + rb"\s*(?:=\s*)?N?'(?P<value>(?:[^'\r\n]|''){6,200})'",
-            _word,
-        )
-        for lead in (b"PASSWORD ", b"with password ", b"login password ", b"PASSWORD=")
-    ),
-    ("password in SQL", b"PASSWORD(", rb"PASSWORD\(\s*'(?P<value>[^'\r\n]{6,200})'", _word),
-    ("password of a network", b"WIFI:", rb"WIFI:[^\r\n]{0,80}?P:(?P<value>[^;\r\n]{6,64});", _any),
-    (
-        "password of an account",
-        b"users: {",
-        rb"uth\(\{\s*users: \{\s*[\"']?[\w.@-]+[\"']?:\s*[\"'](?P<value>[^\"'\r\n]{6,100})[\"']",
-        _word,
-    ),
-    (
-        "password of an account",
-        b"list:",
-        rb"list:[ ]*\|[ ]*\r?\n(?P<value>(?:[ ]+[a-z][\w-]{1,30}:[^\s:]{6,60}\r?\n)+)",
-        _any,
-    ),
-    ("shared secret", b": EAP", rb":\s*EAP\s+" + _QUOTED, _password),
-    ("shared secret", b": XAUTH", rb":\s*XAUTH\s+" + _QUOTED, _password),
-    (
-        "hash of a password",
-        b"$",
-        rb"\$(?:2[abxy]|1|5|6|7|y|gy|apr1|argon2(?:id?|d)|scrypt)\${1,2}[\w./$=,+-]{20,200}",
-        _any,
-    ),
-    *(
-        (
-            "password of an account",
-            lead,
-            rb"(?m)^[\w.*-]+:(?:\d{2,5}|\*):[\w.*-]+:[\w.*-]+:(?P<value>[^\s:]{6,100})\r?$",
-            _mixed,
-        )
-        for lead in (b":5432:", b":*:")
-    ),
-    # Keys
-    (
-        "private key",
-        b"-----BEGIN",
-        rb"-----BEGIN [\w ]{0,40}(?:PRIVATE KEY|[sS]tatic key)(?: BLOCK| V1)?-----"
-        rb"(?P<value>(?:[^-]|-(?!----)){40,20000}?)(?=-----END|-----BEGIN|\Z)",
-        _key_text,
-    ),
-    (
-        "private key",
-        b"Private-Lines:",
-        rb"Private-Lines: \d+\s+(?P<value>(?:[A-Za-z0-9+/=]{4,64}\s+){1,60})",
-        _any,
-    ),
-    (
-        "private key",
-        b"BEGIN",
-        rb"BEGIN [A-Z ]{0,20}PRIVATE KEY-----"
-        rb"(?P<value>(?:[\s\"'+,#*/]|\\n)*(?:[A-Za-z0-9+/=]{32,}(?:[\s\"'+,#*/]|\\n)*)+)",
-        _key_text,
-    ),
-    (
-        "private key",
-        b"RSAKeyValue",
-        rb"<(?:P|Q|D|DP|DQ|InverseQ)>(?P<value>[A-Za-z0-9+/=]{20,})<",
-        _any,
-    ),
-    ("private key", b'"kty"', rb'"(?:d|p|q|dp|dq|qi|k)"\s*:\s*"(?P<value>[\w-]{20,})"', _any),
-)
+# The words of literals that begin with their second letter, as the first may be large.
+_WORDS = {
+    word[1:]: word
+    for word in b"bearer basic cookie signature log login sign privatekey zugang anmelden auth"
+    b" account".split()
+}
+_LITERAL = re.compile(rb"(?:[^][\\(){}?*+|.^$]|\\[^\w])+(?![?*{])|\\n[a-z ]+")
 
 
-# The words of literals that begin in the middle of a word, as its first letter may be large.
-_WORDS = {b"earer": b"bearer", b"asic": b"basic", b"ookie": b"cookie", b"ignature": b"signature"}
-_WORDS |= {b"og": b"log", b"ivatekey": b"privatekey", b"securestring": b"securestring"}
-_WORDS |= {b"ogin": b"login", b"ugang": b"zugang", b"nmelden": b"anmelden", b"uth": b"auth"}
-_WORDS |= {b"ign": b"sign", b"ccount": b"account", b"chararray": b"tochararray"}
+class _Form(NamedTuple):
+    """A form of secrets, which a text has only if it has a literal and a word."""
+
+    kind: str
+    is_secret: Check
+    lead: bytes
+    word: bytes
+    pattern: re.Pattern[bytes]
+    begins: bool
+
+
+def _literal(pattern: bytes) -> bytes:
+    """The text with which all matches of a pattern begin."""
+    match = _LITERAL.match(pattern)
+    return re.sub(rb"\\(\W)", rb"\1", match[0]).replace(rb"\n", b"\n") if match else b""
 
 
 def _word_of(lead: bytes) -> bytes:
@@ -437,10 +180,242 @@ def _word_of(lead: bytes) -> bytes:
     return _WORDS.get(word, word)
 
 
-_COMPILED = tuple(
-    (kind, lead, _word_of(lead), re.compile(pattern), check)
-    for kind, lead, pattern, check in _FORMS
+def _form(kind: str, check: Check, pattern: bytes, leads: Sequence[bytes] = ()) -> Iterator[_Form]:
+    """The forms of a pattern, one for each literal that a text must have.
+
+    ``<<lead>>`` stands for the literal; where none is given, the pattern begins with it.
+    """
+    for lead in leads or (_literal(pattern),):
+        expression = re.compile(pattern.replace(b"<<lead>>", re.escape(lead)))
+        yield _Form(kind, check, lead, _word_of(lead), expression, not leads)
+
+
+_LOGINS = (b"og in ", b"ogin", b"ugang", b"nmelden", b"uth", b"ign in ", b"ccount")
+
+_FORMS = (
+    *_form("token in a header", _random, rb"earer[ ]+(?P<value>[\w.~+/-]{16,2000}={0,2})"),
+    *_form(
+        "password in a header", _login, rb"asic[ ]+(?P<value>[A-Za-z0-9+/]{6,500}={0,2})(?![\w+/.])"
+    ),
+    *_form(
+        "session in a cookie",
+        _random,
+        rb"""ookie(?:: |",?\s*"?(?:value)?"?\s*[:,]\s*")[^"\r\n]{0,200}?\b[\w.-]{0,40}"""
+        rb"(?i:sid|sess\w*|token|auth|remember[\w-]*)=(?P<value>[\w.~+/%-]{16,500})",
+    ),
+    *_form(
+        "password of a registry", _login, rb'"auth"\s*:\s*"(?P<value>[A-Za-z0-9+/]{8,500}={0,2})"'
+    ),
+    *_form(
+        "password in a URL",
+        _password,
+        rb"""<<lead>>[^\s/@:"'<>?]{0,100}:"""
+        rb"""(?P<value>(?!\d+[/,:?])[^\s@"'<>]{1,200}?(?:@[^\s@/"'<>]{2,60})?)@[\w\[{$%]"""
+        rb"""[^\s/@"'<>]{0,200}(?:[/\s"'<>`]|\Z)""",
+        (b"://", b":\\/\\/"),
+    ),
+    *_form(
+        "key in a URL",
+        _random,
+        rb"<<lead>>v\d/(?P<value>[\w-]{32,64})",
+        (b"infura.io/", b"alchemy.com/"),
+    ),
+    *_form(
+        "secret of a provider",
+        _mixed,
+        rb"""provider :\w+,\s*[^\s,]+,\s*["'](?P<value>[^"'\s]{16,200})["']""",
+    ),
+    *_form(
+        "password",
+        _password,
+        rb'"(?P<value>(?=[^"]*[a-z])[^"\\\r\n]{6,100})"\.toCharArray\(\)',
+        (b".toCharArray()",),
+    ),
+    *_form("password", is_chosen, rb"\nuser \S{1,60}[ ](?P<value>\S{6,100})\r?(?=\n)"),
+    *_form(
+        "password in a connection string",
+        _password,
+        rb'\.Open "[^"\r\n]*", ?"[^"\r\n]{1,40}", ?"(?P<value>[^"\r\n]{6,100})"',
+    ),
+    *_form(
+        "key in a URL",
+        _random,
+        rb"https://(?P<value>[0-9a-zA-Z_-]{20,100})(?::[0-9a-f]{32})?@[\w-]+\.",
+    ),
+    *_form(
+        "password in a connection string",
+        _mixed,
+        rb"""(?<=[\w"'`= ]:)(?P<value>[^\s/:"'`]{6,100})@tcp\(""",
+        (b"@tcp(",),
+    ),
+    *_form(
+        "signature in a URL", _random, rb"""sig=(?<=[?&;'"]sig=)(?P<value>[\w%+/.=-]{20,800})"""
+    ),
+    *_form(
+        "signature in a URL",
+        _random,
+        rb"ignature=(?<=[-?&, ][sS]ignature=)(?P<value>[\w%+/.=-]{20,800})",
+    ),
+    *_form("key in a URL", _random, rb"code=(?<=[?&]code=)(?P<value>[\w+/=-]{40,200})"),
+    *_form("key in a URL", _random, rb"appid=(?<=[?&]appid=)(?P<value>[0-9a-f]{32})"),
+    *_form("key in a URL", _random, rb"key=(?<=[?&]key=)(?P<value>[\w%+/.=-]{16,500})"),
+    *_form(
+        "key by its name",
+        _random,
+        rb"""\nkey[ ]?[=:][ ]?["']?(?P<value>[\w+/=-]{32,200})["']?\r?(?=\n|\Z)""",
+    ),
+    *_form("password of Maven", _any, rb"<master>(?P<value>\{[\w+/=-]{20,200}\})"),
+    *_form(
+        "password of a source",
+        _word,
+        rb"""BUNDLE_\w+:[ ]*["']?[\w.@+-]{1,60}:(?P<value>[^\s"'/]{6,200})""",
+    ),
+    *_form(
+        "password of a server",
+        _word,
+        rb"(?m)^\[?[\w.-]{3,100}\]?(?::\d{2,5})?[ \t]+[^\s:]{1,80}:"
+        rb"(?P<value>[^\s:/][^\s:]{5,200})\r?$",
+        (b"smtp", b"]:587", b"]:465", b"]:25"),
+    ),
+    *_form(
+        "password of a client",
+        _word,
+        rb'(?m)^"[^"\r\n]{1,80}"\s+\*\s+"(?P<value>[^\s"]{6,100})"[ \t*]*\r?$',
+        (b'" * "', b'"\t*\t"', b'"  *  "'),
+    ),
+    *_form(
+        "password in a URL",
+        _password,
+        rb"""[?&]u(?:ser)?=[^&\s]{1,60}&p=(?P<value>[^&\s"'`]{6,200})""",
+        (b"&p=",),
+    ),
+    *_form(
+        "webhook",
+        _has_random_part,
+        rb"""https?://[^\s"'<>]{0,120}<<lead>>(?P<value>[\w@/.-]{30,400})""",
+        (b"webhook/", b"webhooks/", b"webhookb2/"),
+    ),
+    *_form(
+        "password",
+        _word_or_phrase,
+        rb"""SecureString\s+(?:-\w+\s+){0,2}["'](?P<value>[^"'\r\n$]{6,200})["']""",
+    ),
+    *_form(
+        "private key",
+        _key_text,
+        rb"rivateKey>\s*(?P<value>(?:[A-Za-z0-9+/=]{16,200}\s{0,20}){2,200})<",
+    ),
+    *_form("answer of a login", _random, rb'Digest [^\r\n]{0,400}?response="(?P<value>\w{32})'),
+    *_form(
+        "password",
+        is_chosen,
+        rb"""<<lead>>b?["'][\w.@-]{1,40}:(?P<value>[^"'\s:]{6,100})["']""",
+        (b"btoa(", b"b64encode(", b"Buffer.from(", b"base64_encode("),
+    ),
+    *_form(
+        "password", is_chosen, rb"(?m)(?:^|> ?)AUTH (?:\w+ )?(?P<value>\S{6,100})\r?$", (b"AUTH ",)
+    ),
+    *_form("key of a framework", _random, rb"base64:(?P<value>[A-Za-z0-9+/]{43}=)"),
+    *_form(
+        "password of an account",
+        _any,
+        rb"""<<lead>>(?P<value>[^\s:,"'<>{}]{6,200})""",
+        (b"{SHA}", b"{SSHA}", b"{PLAIN}", b"{CRYPT}", b"{noop}", b"{bcrypt}"),
+    ),
+    *_form(
+        "password of an account", _mixed, rb""":thin:[\w$]{1,60}/(?P<value>[^\s@"'/]{4,100})@"""
+    ),
+    # Sign in as user / password   Login: `user` / `password`
+    *_form(
+        "password of an account",
+        _beside_user,
+        rb"""<<lead>>[^\r\n/]{0,40}?[`"']{1,2}[\w.@-]{1,40}[`"']{1,2}(?: ?/|(?<=`):) ?"""
+        rb"""[`"']{1,2}(?P<value>[^`"'\s]{6,60})[`"']""",
+        _LOGINS,
+    ),
+    *_form(
+        "password of an account",
+        is_strong,
+        rb"<<lead>>[^\r\n/]{0,40}?(?<=[ (:])[\w.@-]{2,40} / "
+        rb"""(?P<value>[^`"'\s()]{6,60}?)(?=[).,;]?(?:\s|$))""",
+        _LOGINS,
+    ),
+    *_form("webhook", _any, rb"hooks\.slack\.com/services/T\w+/B\w+/(?P<value>\w{20,})"),
+    *_form(
+        "password in SQL",
+        _word,
+        rb"""<<lead>>\s+(?i:(?:with\s+[\w"'`]+\s+)?(?:by|as)\s+(?:password\s+)?)\\*["']"""
+        rb"""(?P<value>(?:[^"'`\r\n\\]|'')+)\\*["']""",
+        (b"IDENTIFIED", b"identified"),
+    ),
+    *_form(
+        "password in SQL",
+        is_chosen,
+        rb"<<lead>>\s+(?i:by)\s+(?P<value>[\w#$!?+*.-]{6,60})",
+        (b"IDENTIFIED", b"identified"),
+    ),
+    *_form(
+        "password in SQL",
+        _word,
+        rb"<<lead>>\s*(?:=\s*)?N?'(?P<value>(?:[^'\r\n]|''){6,200})'",
+        (b"PASSWORD ", b"with password ", b"login password ", b"PASSWORD="),
+    ),
+    *_form("password in SQL", _word, rb"PASSWORD\(\s*'(?P<value>[^'\r\n]{6,200})'"),
+    *_form("password of a network", _any, rb"WIFI:[^\r\n]{0,80}?P:(?P<value>[^;\r\n]{6,64});"),
+    *_form(
+        "password of an account",
+        _word,
+        rb"""uth\(\{\s*users: \{\s*["']?[\w.@-]+["']?:\s*["'](?P<value>[^"'\r\n]{6,100})["']""",
+        (b"users: {",),
+    ),
+    *_form(
+        "password of an account",
+        _any,
+        rb"list:[ ]*\|[ ]*\r?\n(?P<value>(?:[ ]+[a-z][\w-]{1,30}:[^\s:]{6,60}\r?\n)+)",
+    ),
+    *_form(
+        "shared secret",
+        _password,
+        rb""":\s*(?:EAP|XAUTH)\s+\\*["'](?P<value>(?:[^"'`\r\n\\]|'')+)\\*["']""",
+        (b": EAP", b": XAUTH"),
+    ),
+    *_form(
+        "hash of a password",
+        _any,
+        rb"\$(?:2[abxy]|1|5|6|7|y|gy|apr1|argon2(?:id?|d)|scrypt)\${1,2}[\w./$=,+-]{20,200}",
+    ),
+    *_form(
+        "password of an account",
+        _mixed,
+        rb"(?m)^[\w.*-]+:(?:\d{2,5}|\*):[\w.*-]+:[\w.*-]+:(?P<value>[^\s:]{6,100})\r?$",
+        (b":5432:", b":*:"),
+    ),
+    *_form(
+        "private key",
+        _key_text,
+        rb"-----BEGIN [\w ]{0,40}(?:PRIVATE KEY|[sS]tatic key)(?: BLOCK| V1)?-----"
+        rb"(?P<value>(?:[^-]|-(?!----)){40,20000}?)(?=-----END|-----BEGIN|\Z)",
+    ),
+    *_form(
+        "private key", _any, rb"Private-Lines: \d+\s+(?P<value>(?:[A-Za-z0-9+/=]{4,64}\s+){1,60})"
+    ),
+    *_form(
+        "private key",
+        _key_text,
+        rb"BEGIN [A-Z ]{0,20}PRIVATE KEY-----"
+        rb"""(?P<value>(?:[\s"'+,#*/]|\\n)*(?:[A-Za-z0-9+/=]{32,}(?:[\s"'+,#*/]|\\n)*)+)""",
+    ),
+    *_form(
+        "private key",
+        _any,
+        rb"<(?:P|Q|D|DP|DQ|InverseQ)>(?P<value>[A-Za-z0-9+/=]{20,})<",
+        (b"RSAKeyValue",),
+    ),
+    *_form(
+        "private key", _any, rb'"(?:d|p|q|dp|dq|qi|k)"\s*:\s*"(?P<value>[\w-]{20,})"', (b'"kty"',)
+    ),
 )
+
 # Patterns that begin with their literal are searched as they are, and these too, where a text has
 # the literal; all patterns else in the lines that have it.
 _ANYWHERE = frozenset((b"RSAKeyValue", b'"kty"'))
@@ -448,13 +423,13 @@ _ANYWHERE = frozenset((b"RSAKeyValue", b'"kty"'))
 
 def find(text: Text) -> Iterator[Span]:
     """The secrets in a text that have a form of their own."""
-    for kind, lead, word, pattern, is_secret in _COMPILED:
-        if word and word not in text.words:
+    for form in _FORMS:
+        if form.word and form.word not in text.words:
             continue
-        for match in _matches(text.data, lead, pattern):
-            group = "value" if "value" in pattern.groupindex else 0
-            if is_secret(match[group]):
-                yield *match.span(group), kind
+        for match in _matches(text.data, form):
+            group = "value" if "value" in form.pattern.groupindex else 0
+            if form.is_secret(match[group]):
+                yield *match.span(group), form.kind
 
 
 def find_tokens(
@@ -532,17 +507,17 @@ def _is_login(value: bytes) -> bool:
         return False
 
 
-def _matches(data: bytes, lead: bytes, pattern: re.Pattern[bytes]) -> Iterator[re.Match[bytes]]:
-    if lead in _ANYWHERE:
-        yield from pattern.finditer(data) if lead in data else ()
+def _matches(data: bytes, form: _Form) -> Iterator[re.Match[bytes]]:
+    if form.lead in _ANYWHERE:
+        yield from form.pattern.finditer(data) if form.lead in data else ()
         return
-    if pattern.pattern.startswith((lead, rb"\$")):
-        yield from pattern.finditer(data)  # which looks for its beginning first
+    if form.begins:
+        yield from form.pattern.finditer(data)  # which looks for its beginning first
         return
-    position = data.find(lead)
+    position = data.find(form.lead)
     while position >= 0:
         start = max(data.rfind(b"\n", 0, position) + 1, position - 400)
         end = data.find(b"\n", position)
         end = min(len(data) if end < 0 else end + 1, position + 3000)
-        yield from pattern.finditer(data, start, end)
-        position = data.find(lead, end)
+        yield from form.pattern.finditer(data, start, end)
+        position = data.find(form.lead, end)

@@ -32,7 +32,8 @@ _PARTS = {
     ),
     b"quoted": (
         rb"""(?:[bBrRfFuULs@$N*]{0,2}|"(?=\\))(?P<quote>`["']|\\*(?:\"{3}|'{3}|["'`])|&quot;|\\u0022|%22)<<scheme>>"""
-        rb"""(?P<quoted>(?:(?P=quote){2}|(?!(?P=quote))(?:\\.|[^\\\r\n])){1,2000})(?P=quote)(?![ \t]*(?::[ \t]*[^:=\s]|=>))"""
+        rb"""(?P<quoted>(?:(?P=quote){2}|(?!(?P=quote))(?:\\.|[^\\\r\n])){1,2000})"""
+        rb"""(?P=quote)(?![ \t]*(?::[ \t]*[^:=\s]|=>))"""
     ),
     b"percent": (
         rb"(?:(?:%[qQwW]?|qq?)(?:\((?P<round>[^)\r\n]{1,200})\)|\{(?P<curly>[^}\r\n]{1,200})\})"
@@ -213,7 +214,7 @@ IN_PROSE = _slot(b"", SAID, "near", "strong", "literal")
 # … root password?⏎someone: …
 ANSWER = _slot(
     b"",
-    rb"[^\r\n]{0,60}\?[ ]*\r?\n[^\r\n]{0,40}?[:>-][ ]`?(?P<bare>[^\s`]{6,60})`?\r?$",
+    rb"[^\r\n]{0,60}\?[ ]*\r?\n[^\r\n]{0,40}?[:>-][ ]`?(?P<bare>[^\s`|<*][^\s`]{5,60})`?\r?$",
     "near",
     "strong",
 )

@@ -58,7 +58,7 @@ from codebase_mcp.secrets.text import Span, Text
 _DISPATCH = re.compile(rb"""(?:\.value)?(?:\\*["'`]|&quot;|\\u0022|%22|[\])}]){0,4}[ \t]*""")
 _SHORT_NAME = 8
 _PIN = re.compile(rb"\d{5,8}")
-_WORDS_OF_SECRET = re.compile(rb"[a-z\x80-\xff]+(?: [a-z\x80-\xff]+){2,}")
+_WORDS = re.compile(rb"[a-z\x80-\xff]+(?: [a-z\x80-\xff]+){2,}")
 # Where more names stand they have no values; a text made of names would take seconds.
 _BLOCK = 1024
 _MOST_IN_BLOCK = 48
@@ -94,7 +94,7 @@ _SETTING = re.compile(
 # Before a name that is given a value.
 _DEFINED = re.compile(rb"""(?:define[( ]["' ]{0,2}|^\s*@|^\s*set(?:[ ]-\w+)*[ ])$""")
 # Names that are words of the language too: "pass `x` to it".
-_WORDS = frozenset((b"pass", b"passes", b"auth", b"bearer"))
+_WORDS_OF_CODE = frozenset((b"pass", b"passes", b"auth", b"bearer"))
 _DIGIT = re.compile(rb"\d")
 _CODE = re.compile(rb"\d{4,12}|(?=\w*\d)\w{6,20}")
 _OF_TEXTS = re.compile(rb"[\s\\,(){}<>=]")
@@ -256,8 +256,8 @@ class _Context:
         if _ENVIRONMENT.search(self.lead[-40:]):
             return kind in (PASSWORD.kind, SECRET.kind)
         if slot.is_stated and group == "quoted":
-            is_secret = self.its_name.lower().endswith(b"secret")
-            if kind == PASSPHRASE.kind or (is_secret and _WORDS_OF_SECRET.fullmatch(value)):
+            name = self.its_name.lower()
+            if b"phrase" in name or (name.endswith(b"secret") and _WORDS.fullmatch(value)):
                 return True
         if not slot.is_stated or kind != PASSWORD.kind:
             return False
@@ -295,7 +295,9 @@ def _slots_after(context: _Context) -> Iterator[tuple[Slot, int]]:
     end = _DISPATCH.match(data, name.end).end()  # type: ignore[union-attr]
     sign = data[end : end + 1]
     is_spaced = data[end - 1 : end] in (b" ", b"\t")
-    is_word = context.its_name.lower() in _WORDS and data[name.start - 1 : name.start] != b"<"
+    is_word = (
+        context.its_name.lower() in _WORDS_OF_CODE and data[name.start - 1 : name.start] != b"<"
+    )
     for slot in BY_SIGN.get(sign, ()):
         yield slot, name.end
     if is_spaced:
@@ -316,6 +318,16 @@ def _slots_after(context: _Context) -> Iterator[tuple[Slot, int]]:
     yield FURTHER_ON, name.end
     if sign in b"*`:i=>|(f" or sign >= b"\x80" or data[end - 1 : end] in (b" ", b"`"):
         yield IN_PROSE, name.end
+    yield from _slots_of_marks(text, name)
+    for word in () if VALUE_WORDS.isdisjoint(text.words) else VALUE_WORDS:
+        match = text.lower.find(word, name.end, name.end + LONGEST_WITHIN)
+        if match >= 0 and GAP.fullmatch(data, name.end, match):
+            yield from ((slot, match) for slot in WITHIN)
+
+
+def _slots_of_marks(text: Text, name: Name) -> Iterator[tuple[Slot, int]]:
+    """The places behind a question mark or the end of an element."""
+    data = text.data
     if data.find(b"?", name.end, name.end + 60) >= 0:
         yield ANSWER, name.end
     if data[name.end : name.end + 2] == b"</":
@@ -323,10 +335,6 @@ def _slots_after(context: _Context) -> Iterator[tuple[Slot, int]]:
     closed = data.find(b">", name.end, name.end + 90) if text.has_elements else -1
     if closed >= 0 and data.find(b"</", closed, closed + 2200) >= 0:
         yield ELEMENT, name.end
-    for word in () if VALUE_WORDS.isdisjoint(text.words) else VALUE_WORDS:
-        match = text.lower.find(word, name.end, name.end + LONGEST_WITHIN)
-        if match >= 0 and GAP.fullmatch(data, name.end, match):
-            yield from ((slot, match) for slot in WITHIN)
 
 
 def _is_strong(value: bytes, name: Name, *, is_far: bool = True) -> bool:

@@ -14,7 +14,8 @@ _WIDE_COLON = "\uff1a"
 # From the end of a password's name to the end of the password.
 SAID = (
     r"(?:\*\*|_|>|<<closed>>)"
-    r"(?P<whose>[ ](?:for|für|of|du|de|del|der|des|von|vom|zum|zu|voor|per|para|pour|do|dla|til|för|al)[ ]"
+    r"(?P<whose>[ ](?:for|für|of|du|de|del|der|des|von|vom|zum|zu|voor|per|para|pour|do"
+    r"|dla|til|för|al)[ ]"
     r"""[^\r\n:=.,;"'`(){}<>*]{1,40}?"""
     rf"(?=[ ]?(?:[:=→]|{_DASHES}|{_WIDE_COLON})|[ ](?:{_VERBS})[\s:])|[ ]\([^()\r\n]{{1,30}}\))?"
     rf"""(?:[ ]?(?P<verb>(?:{_VERBS})(?=[\s:"'`*])|是|は))?"""
