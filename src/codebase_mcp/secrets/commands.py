@@ -17,7 +17,7 @@ _KIND = "password of a command"
 # be something else as well, so it must look like a password.
 _SYNOPSES = """
 mysql mysqldump mysqladmin mysqlimport mysqlshow mysqlcheck mysqlpump mysqlsh: -pPASSWORD
-mysqlslap mysqlbinlog mariadb mariadb-dump mariadb-admin mycli mydumper xtrabackup sshpass: -pPASSWORD
+mysqlbinlog mariadb mariadb-dump mariadb-admin mycli mydumper xtrabackup sshpass: -pPASSWORD
 7z 7za 7zr rar unrar: -pPASSWORD
 rar: -hpPASSWORD
 sshpass mongo mongosh mongodump mongorestore mongoexport mongoimport cqlsh psexec: -p PASSWORD

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from base64 import b64decode
 from bisect import bisect
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 from codebase_mcp.secrets.judging import (
@@ -180,244 +180,151 @@ def _word_of(lead: bytes) -> bytes:
     return _WORDS.get(word, word)
 
 
-def _form(kind: str, check: Check, pattern: bytes, leads: Sequence[bytes] = ()) -> Iterator[_Form]:
-    """The forms of a pattern, one for each literal that a text must have.
-
-    ``<<lead>>`` stands for the literal; where none is given, the pattern begins with it.
-    """
-    for lead in leads or (_literal(pattern),):
-        expression = re.compile(pattern.replace(b"<<lead>>", re.escape(lead)))
-        yield _Form(kind, check, lead, _word_of(lead), expression, not leads)
-
-
-_LOGINS = (b"og in ", b"ogin", b"ugang", b"nmelden", b"uth", b"ign in ", b"ccount")
-
-_FORMS = (
-    *_form("token in a header", _random, rb"earer[ ]+(?P<value>[\w.~+/-]{16,2000}={0,2})"),
-    *_form(
-        "password in a header", _login, rb"asic[ ]+(?P<value>[A-Za-z0-9+/]{6,500}={0,2})(?![\w+/.])"
-    ),
-    *_form(
-        "session in a cookie",
-        _random,
-        rb"""ookie(?:: |",?\s*"?(?:value)?"?\s*[:,]\s*")[^"\r\n]{0,200}?\b[\w.-]{0,40}"""
-        rb"(?i:sid|sess\w*|token|auth|remember[\w-]*)=(?P<value>[\w.~+/%-]{16,500})",
-    ),
-    *_form(
-        "password of a registry", _login, rb'"auth"\s*:\s*"(?P<value>[A-Za-z0-9+/]{8,500}={0,2})"'
-    ),
-    *_form(
-        "password in a URL",
-        _password,
-        rb"""<<lead>>[^\s/@:"'<>?]{0,100}:"""
-        rb"""(?P<value>(?!\d+[/,:?])[^\s@"'<>]{1,200}?(?:@[^\s@/"'<>]{2,60})?)@[\w\[{$%]"""
-        rb"""[^\s/@"'<>]{0,200}(?:[/\s"'<>`]|\Z)""",
-        (b"://", b":\\/\\/"),
-    ),
-    *_form(
-        "key in a URL",
-        _random,
-        rb"<<lead>>v\d/(?P<value>[\w-]{32,64})",
-        (b"infura.io/", b"alchemy.com/"),
-    ),
-    *_form(
-        "secret of a provider",
-        _mixed,
-        rb"""provider :\w+,\s*[^\s,]+,\s*["'](?P<value>[^"'\s]{16,200})["']""",
-    ),
-    *_form(
-        "password",
-        _password,
-        rb'"(?P<value>(?=[^"]*[a-z])[^"\\\r\n]{6,100})"\.toCharArray\(\)',
-        (b".toCharArray()",),
-    ),
-    *_form("password", is_chosen, rb"\nuser \S{1,60}[ ](?P<value>\S{6,100})\r?(?=\n)"),
-    *_form(
-        "password in a connection string",
-        _password,
-        rb'\.Open "[^"\r\n]*", ?"[^"\r\n]{1,40}", ?"(?P<value>[^"\r\n]{6,100})"',
-    ),
-    *_form(
-        "key in a URL",
-        _random,
-        rb"https://(?P<value>[0-9a-zA-Z_-]{20,100})(?::[0-9a-f]{32})?@[\w-]+\.",
-    ),
-    *_form(
-        "password in a connection string",
-        _mixed,
-        rb"""(?<=[\w"'`= ]:)(?P<value>[^\s/:"'`]{6,100})@tcp\(""",
-        (b"@tcp(",),
-    ),
-    *_form(
-        "signature in a URL", _random, rb"""sig=(?<=[?&;'"]sig=)(?P<value>[\w%+/.=-]{20,800})"""
-    ),
-    *_form(
-        "signature in a URL",
-        _random,
-        rb"ignature=(?<=[-?&, ][sS]ignature=)(?P<value>[\w%+/.=-]{20,800})",
-    ),
-    *_form("key in a URL", _random, rb"code=(?<=[?&]code=)(?P<value>[\w+/=-]{40,200})"),
-    *_form("key in a URL", _random, rb"appid=(?<=[?&]appid=)(?P<value>[0-9a-f]{32})"),
-    *_form("key in a URL", _random, rb"key=(?<=[?&]key=)(?P<value>[\w%+/.=-]{16,500})"),
-    *_form(
-        "key by its name",
-        _random,
-        rb"""\nkey[ ]?[=:][ ]?["']?(?P<value>[\w+/=-]{32,200})["']?\r?(?=\n|\Z)""",
-    ),
-    *_form("password of Maven", _any, rb"<master>(?P<value>\{[\w+/=-]{20,200}\})"),
-    *_form(
-        "password of a source",
-        _word,
-        rb"""BUNDLE_\w+:[ ]*["']?[\w.@+-]{1,60}:(?P<value>[^\s"'/]{6,200})""",
-    ),
-    *_form(
-        "password of a server",
-        _word,
-        rb"(?m)^\[?[\w.-]{3,100}\]?(?::\d{2,5})?[ \t]+[^\s:]{1,80}:"
-        rb"(?P<value>[^\s:/][^\s:]{5,200})\r?$",
-        (b"smtp", b"]:587", b"]:465", b"]:25"),
-    ),
-    *_form(
-        "password of a client",
-        _word,
-        rb'(?m)^"[^"\r\n]{1,80}"\s+\*\s+"(?P<value>[^\s"]{6,100})"[ \t*]*\r?$',
-        (b'" * "', b'"\t*\t"', b'"  *  "'),
-    ),
-    *_form(
-        "password in a URL",
-        _password,
-        rb"""[?&]u(?:ser)?=[^&\s]{1,60}&p=(?P<value>[^&\s"'`]{6,200})""",
-        (b"&p=",),
-    ),
-    *_form(
-        "webhook",
-        _has_random_part,
-        rb"""https?://[^\s"'<>]{0,120}<<lead>>(?P<value>[\w@/.-]{30,400})""",
-        (b"webhook/", b"webhooks/", b"webhookb2/"),
-    ),
-    *_form(
-        "password",
-        _word_or_phrase,
-        rb"""SecureString\s+(?:-\w+\s+){0,2}["'](?P<value>[^"'\r\n$]{6,200})["']""",
-    ),
-    *_form(
-        "private key",
-        _key_text,
-        rb"rivateKey>\s*(?P<value>(?:[A-Za-z0-9+/=]{16,200}\s{0,20}){2,200})<",
-    ),
-    *_form("answer of a login", _random, rb'Digest [^\r\n]{0,400}?response="(?P<value>\w{32})'),
-    *_form(
-        "password",
-        is_chosen,
-        rb"""<<lead>>b?["'][\w.@-]{1,40}:(?P<value>[^"'\s:]{6,100})["']""",
-        (b"btoa(", b"b64encode(", b"Buffer.from(", b"base64_encode("),
-    ),
-    *_form(
-        "password", is_chosen, rb"(?m)(?:^|> ?)AUTH (?:\w+ )?(?P<value>\S{6,100})\r?$", (b"AUTH ",)
-    ),
-    *_form("key of a framework", _random, rb"base64:(?P<value>[A-Za-z0-9+/]{43}=)"),
-    *_form(
-        "password of an account",
-        _any,
-        rb"""<<lead>>(?P<value>[^\s:,"'<>{}]{6,200})""",
-        (b"{SHA}", b"{SSHA}", b"{PLAIN}", b"{CRYPT}", b"{noop}", b"{bcrypt}"),
-    ),
-    *_form(
-        "password of an account", _mixed, rb""":thin:[\w$]{1,60}/(?P<value>[^\s@"'/]{4,100})@"""
-    ),
-    # Sign in as user / password   Login: `user` / `password`
-    *_form(
-        "password of an account",
-        _beside_user,
-        rb"""<<lead>>[^\r\n/]{0,40}?[`"']{1,2}[\w.@-]{1,40}[`"']{1,2}(?: ?/|(?<=`):) ?"""
-        rb"""[`"']{1,2}(?P<value>[^`"'\s]{6,60})[`"']""",
-        _LOGINS,
-    ),
-    *_form(
-        "password of an account",
-        is_strong,
-        rb"<<lead>>[^\r\n/]{0,40}?(?<=[ (:])[\w.@-]{2,40} / "
-        rb"""(?P<value>[^`"'\s()]{6,60}?)(?=[).,;]?(?:\s|$))""",
-        _LOGINS,
-    ),
-    *_form("webhook", _any, rb"hooks\.slack\.com/services/T\w+/B\w+/(?P<value>\w{20,})"),
-    *_form(
-        "password in SQL",
-        _word,
-        rb"""<<lead>>\s+(?i:(?:with\s+[\w"'`]+\s+)?(?:by|as)\s+(?:password\s+)?)\\*["']"""
-        rb"""(?P<value>(?:[^"'`\r\n\\]|'')+)\\*["']""",
-        (b"IDENTIFIED", b"identified"),
-    ),
-    *_form(
-        "password in SQL",
-        is_chosen,
-        rb"<<lead>>\s+(?i:by)\s+(?P<value>[\w#$!?+*.-]{6,60})",
-        (b"IDENTIFIED", b"identified"),
-    ),
-    *_form(
-        "password in SQL",
-        _word,
-        rb"<<lead>>\s*(?:=\s*)?N?'(?P<value>(?:[^'\r\n]|''){6,200})'",
-        (b"PASSWORD ", b"with password ", b"login password ", b"PASSWORD="),
-    ),
-    *_form("password in SQL", _word, rb"PASSWORD\(\s*'(?P<value>[^'\r\n]{6,200})'"),
-    *_form("password of a network", _any, rb"WIFI:[^\r\n]{0,80}?P:(?P<value>[^;\r\n]{6,64});"),
-    *_form(
-        "password of an account",
-        _word,
-        rb"""uth\(\{\s*users: \{\s*["']?[\w.@-]+["']?:\s*["'](?P<value>[^"'\r\n]{6,100})["']""",
-        (b"users: {",),
-    ),
-    *_form(
-        "password of an account",
-        _any,
-        rb"list:[ ]*\|[ ]*\r?\n(?P<value>(?:[ ]+[a-z][\w-]{1,30}:[^\s:]{6,60}\r?\n)+)",
-    ),
-    *_form(
-        "shared secret",
-        _password,
-        rb""":\s*(?:EAP|XAUTH)\s+\\*["'](?P<value>(?:[^"'`\r\n\\]|'')+)\\*["']""",
-        (b": EAP", b": XAUTH"),
-    ),
-    *_form(
-        "hash of a password",
-        _any,
-        rb"\$(?:2[abxy]|1|5|6|7|y|gy|apr1|argon2(?:id?|d)|scrypt)\${1,2}[\w./$=,+-]{20,200}",
-    ),
-    *_form(
-        "password of an account",
-        _mixed,
-        rb"(?m)^[\w.*-]+:(?:\d{2,5}|\*):[\w.*-]+:[\w.*-]+:(?P<value>[^\s:]{6,100})\r?$",
-        (b":5432:", b":*:"),
-    ),
-    *_form(
-        "private key",
-        _key_text,
-        rb"-----BEGIN [\w ]{0,40}(?:PRIVATE KEY|[sS]tatic key)(?: BLOCK| V1)?-----"
-        rb"(?P<value>(?:[^-]|-(?!----)){40,20000}?)(?=-----END|-----BEGIN|\Z)",
-    ),
-    *_form(
-        "private key", _any, rb"Private-Lines: \d+\s+(?P<value>(?:[A-Za-z0-9+/=]{4,64}\s+){1,60})"
-    ),
-    *_form(
-        "private key",
-        _key_text,
-        rb"BEGIN [A-Z ]{0,20}PRIVATE KEY-----"
-        rb"""(?P<value>(?:[\s"'+,#*/]|\\n)*(?:[A-Za-z0-9+/=]{32,}(?:[\s"'+,#*/]|\\n)*)+)""",
-    ),
-    *_form(
-        "private key",
-        _any,
-        rb"<(?:P|Q|D|DP|DQ|InverseQ)>(?P<value>[A-Za-z0-9+/=]{20,})<",
-        (b"RSAKeyValue",),
-    ),
-    *_form(
-        "private key", _any, rb'"(?:d|p|q|dp|dq|qi|k)"\s*:\s*"(?P<value>[\w-]{20,})"', (b'"kty"',)
-    ),
+# A kind and what its values look like; below it the patterns, which go on where a line is indented
+# further. "@" says which literals a text must have, of which ``<<lead>>`` is the one in question;
+# a pattern without them begins with its literal.
+_TABLE = r"""
+token in a header: random
+  earer[ ]+(?P<value>[\w.~+/-]{16,2000}={0,2})
+password in a header: login
+  asic[ ]+(?P<value>[A-Za-z0-9+/]{6,500}={0,2})(?![\w+/.])
+session in a cookie: random
+  ookie(?:: |",?\s*"?(?:value)?"?\s*[:,]\s*")[^"\r\n]{0,200}?\b[\w.-]{0,40}
+    (?i:sid|sess\w*|token|auth|remember[\w-]*)=(?P<value>[\w.~+/%-]{16,500})
+password of a registry: login
+  "auth"\s*:\s*"(?P<value>[A-Za-z0-9+/]{8,500}={0,2})"
+password in a URL: password
+  <<lead>>[^\s/@:"'<>?]{0,100}:(?P<value>(?!\d+[/,:?])[^\s@"'<>]{1,200}?(?:@
+    [^\s@/"'<>]{2,60})?)@[\w\[{$%][^\s/@"'<>]{0,200}(?:[/\s"'<>`]|\Z)
+  @ `://` `:\/\/`
+  [?&]u(?:ser)?=[^&\s]{1,60}&p=(?P<value>[^&\s"'`]{6,200})
+  @ `&p=`
+key in a URL: random
+  <<lead>>v\d/(?P<value>[\w-]{32,64})
+  @ `infura.io/` `alchemy.com/`
+  https://(?P<value>[0-9a-zA-Z_-]{20,100})(?::[0-9a-f]{32})?@[\w-]+\.
+  code=(?<=[?&]code=)(?P<value>[\w+/=-]{40,200})
+  appid=(?<=[?&]appid=)(?P<value>[0-9a-f]{32})
+  key=(?<=[?&]key=)(?P<value>[\w%+/.=-]{16,500})
+secret of a provider: mixed
+  provider :\w+,\s*[^\s,]+,\s*["'](?P<value>[^"'\s]{16,200})["']
+password: password
+  "(?P<value>(?=[^"]*[a-z])[^"\\\r\n]{6,100})"\.toCharArray\(\)
+  @ `.toCharArray()`
+password: is_chosen
+  \nuser \S{1,60}[ ](?P<value>\S{6,100})\r?(?=\n)
+  <<lead>>b?["'][\w.@-]{1,40}:(?P<value>[^"'\s:]{6,100})["']
+  @ `btoa(` `b64encode(` `Buffer.from(` `base64_encode(`
+  (?m)(?:^|> ?)AUTH (?:\w+ )?(?P<value>\S{6,100})\r?$
+  @ `AUTH `
+password in a connection string: password
+  \.Open "[^"\r\n]*", ?"[^"\r\n]{1,40}", ?"(?P<value>[^"\r\n]{6,100})"
+password in a connection string: mixed
+  (?<=[\w"'`= ]:)(?P<value>[^\s/:"'`]{6,100})@tcp\(
+  @ `@tcp(`
+signature in a URL: random
+  sig=(?<=[?&;'"]sig=)(?P<value>[\w%+/.=-]{20,800})
+  ignature=(?<=[-?&, ][sS]ignature=)(?P<value>[\w%+/.=-]{20,800})
+key by its name: random
+  \nkey[ ]?[=:][ ]?["']?(?P<value>[\w+/=-]{32,200})["']?\r?(?=\n|\Z)
+password of Maven: any
+  <master>(?P<value>\{[\w+/=-]{20,200}\})
+password of a source: word
+  BUNDLE_\w+:[ ]*["']?[\w.@+-]{1,60}:(?P<value>[^\s"'/]{6,200})
+password of a server: word
+  (?m)^\[?[\w.-]{3,100}\]?(?::\d{2,5})?[ \t]+[^\s:]{1,80}:(?P<value>[^\s:/][^\s:]{5,200})\r?$
+  @ `smtp` `]:587` `]:465` `]:25`
+password of a client: word
+  (?m)^"[^"\r\n]{1,80}"\s+\*\s+"(?P<value>[^\s"]{6,100})"[ \t*]*\r?$
+  @ `" * "` `"\t*\t"` `"  *  "`
+webhook: has_random_part
+  https?://[^\s"'<>]{0,120}<<lead>>(?P<value>[\w@/.-]{30,400})
+  @ `webhook/` `webhooks/` `webhookb2/`
+password: word_or_phrase
+  SecureString\s+(?:-\w+\s+){0,2}["'](?P<value>[^"'\r\n$]{6,200})["']
+private key: key_text
+  rivateKey>\s*(?P<value>(?:[A-Za-z0-9+/=]{16,200}\s{0,20}){2,200})<
+  -----BEGIN [\w ]{0,40}(?:PRIVATE KEY|[sS]tatic key)(?: BLOCK| V1)?-----
+    (?P<value>(?:[^-]|-(?!----)){40,20000}?)(?=-----END|-----BEGIN|\Z)
+  BEGIN [A-Z ]{0,20}PRIVATE KEY-----(?P<value>(?:[\s"'+,#*/]|\\n)*(?:[A-Za-z0-9+/=]{32,}(?:
+    [\s"'+,#*/]|\\n)*)+)
+answer of a login: random
+  Digest [^\r\n]{0,400}?response="(?P<value>\w{32})
+key of a framework: random
+  base64:(?P<value>[A-Za-z0-9+/]{43}=)
+password of an account: any
+  <<lead>>(?P<value>[^\s:,"'<>{}]{6,200})
+  @ `{SHA}` `{SSHA}` `{PLAIN}` `{CRYPT}` `{noop}` `{bcrypt}`
+  list:[ ]*\|[ ]*\r?\n(?P<value>(?:[ ]+[a-z][\w-]{1,30}:[^\s:]{6,60}\r?\n)+)
+password of an account: mixed
+  :thin:[\w$]{1,60}/(?P<value>[^\s@"'/]{4,100})@
+  (?m)^[\w.*-]+:(?:\d{2,5}|\*):[\w.*-]+:[\w.*-]+:(?P<value>[^\s:]{6,100})\r?$
+  @ `:5432:` `:*:`
+password of an account: beside_user
+  <<lead>>[^\r\n/]{0,40}?[`"']{1,2}[\w.@-]{1,40}[`"']{1,2}(?: ?/|(?<=`):) ?[`"']{1,2}
+    (?P<value>[^`"'\s]{6,60})[`"']
+  @ `og in ` `ogin` `ugang` `nmelden` `uth` `ign in ` `ccount`
+password of an account: is_strong
+  <<lead>>[^\r\n/]{0,40}?(?<=[ (:])[\w.@-]{2,40} / (?P<value>[^`"'\s()]{6,60}?)(?=[).,;]?
+    (?:\s|$))
+  @ `og in ` `ogin` `ugang` `nmelden` `uth` `ign in ` `ccount`
+webhook: any
+  hooks\.slack\.com/services/T\w+/B\w+/(?P<value>\w{20,})
+password in SQL: word
+  <<lead>>\s+(?i:(?:with\s+[\w"'`]+\s+)?(?:by|as)\s+(?:password\s+)?)\\*["']
+    (?P<value>(?:[^"'`\r\n\\]|'')+)\\*["']
+  @ `IDENTIFIED` `identified`
+  <<lead>>\s*(?:=\s*)?N?'(?P<value>(?:[^'\r\n]|''){6,200})'
+  @ `PASSWORD ` `with password ` `login password ` `PASSWORD=`
+  PASSWORD\(\s*'(?P<value>[^'\r\n]{6,200})'
+password in SQL: is_chosen
+  <<lead>>\s+(?i:by)\s+(?P<value>[\w#$!?+*.-]{6,60})
+  @ `IDENTIFIED` `identified`
+password of a network: any
+  WIFI:[^\r\n]{0,80}?P:(?P<value>[^;\r\n]{6,64});
+password of an account: word
+  uth\(\{\s*users: \{\s*["']?[\w.@-]+["']?:\s*["'](?P<value>[^"'\r\n]{6,100})["']
+  @ `users: {`
+shared secret: password
+  :\s*(?:EAP|XAUTH)\s+\\*["'](?P<value>(?:[^"'`\r\n\\]|'')+)\\*["']
+  @ `: EAP` `: XAUTH`
+hash of a password: any
+  \$(?:2[abxy]|1|5|6|7|y|gy|apr1|argon2(?:id?|d)|scrypt)\${1,2}[\w./$=,+-]{20,200}
+private key: any
+  Private-Lines: \d+\s+(?P<value>(?:[A-Za-z0-9+/=]{4,64}\s+){1,60})
+  <(?:P|Q|D|DP|DQ|InverseQ)>(?P<value>[A-Za-z0-9+/=]{20,})<
+  @ `RSAKeyValue`
+  "(?:d|p|q|dp|dq|qi|k)"\s*:\s*"(?P<value>[\w-]{20,})"
+  @ `"kty"`
+"""
+_CHECKS: dict[str, Check] = {
+    check.__name__.lstrip("_"): check
+    for check in (
+        *(_any, _word, _mixed, _random, _password, _login, _key_text, is_chosen, is_strong),
+        *(_has_random_part, _word_or_phrase, _beside_user),
+    )
+}
+_LINE = re.compile(
+    r"(?m)^(?:(?P<kind>\S.*): (?P<check>\w+)|  (?P<pattern>\S.*)(?:\n  @ (?P<literals>.*))?)$"
 )
 
-# Patterns that begin with their literal are searched as they are, and these too, where a text has
-# the literal; all patterns else in the lines that have it.
+
+def _read_table() -> Iterator[_Form]:
+    kind = ""
+    check: Check = _any
+    for line in _LINE.finditer(_TABLE.replace("\n    ", "")):
+        if line["kind"]:
+            kind, check = line["kind"], _CHECKS[line["check"]]
+            continue
+        literals = re.findall("`([^`]+)`", (line["literals"] or "").replace(r"\t", "\t"))
+        pattern = line["pattern"].encode()
+        for lead in [literal.encode() for literal in literals] or [_literal(pattern)]:
+            expression = re.compile(pattern.replace(b"<<lead>>", re.escape(lead)))
+            yield _Form(kind, check, lead, _word_of(lead), expression, not literals)
+
+
+_FORMS = tuple(_read_table())
+# Patterns that do not hold their literal are searched wherever a text has it.
 _ANYWHERE = frozenset((b"RSAKeyValue", b'"kty"'))
 
 
@@ -508,11 +415,9 @@ def _is_login(value: bytes) -> bool:
 
 
 def _matches(data: bytes, form: _Form) -> Iterator[re.Match[bytes]]:
-    if form.lead in _ANYWHERE:
-        yield from form.pattern.finditer(data) if form.lead in data else ()
-        return
-    if form.begins:
-        yield from form.pattern.finditer(data)  # which looks for its beginning first
+    if form.begins or form.lead in _ANYWHERE:
+        is_there = form.begins or form.lead in data
+        yield from form.pattern.finditer(data) if is_there else ()
         return
     position = data.find(form.lead)
     while position >= 0:
