@@ -19,7 +19,7 @@ from codebase_mcp.secrets.naming import (
 from codebase_mcp.secrets.text import Span, Text
 
 _INSERT = re.compile(rb"insert\s+into\s+[\w.\"`\[\]]+\s*\((?P<names>[^()]{1,500})\)\s*values\s*")
-_COPY = re.compile(rb"\bcopy\s+[\w.\"]+\s*\((?P<names>[^()]{1,500})\) from stdin[^\n]*\n")
+_COPY = re.compile(rb"copy\s+[\w.\"]+\s*\((?P<names>[^()]{1,500})\) from stdin[^\n]*\n")
 _ROW = re.compile(
     rb"\s*,?\s*\((?P<row>(?:[^()'\"]|'(?:[^'\\]|\\.|'')*+'|\"[^\"]*\"|\([^()]*\)){1,2000})\)"
 )
@@ -69,7 +69,7 @@ def find(text: Text, names: Iterable[Name]) -> Iterator[Span]:
     data = text.data
     if b"insert" in text.words:
         yield from _inserted(text)
-    if b"stdin" in text.words:
+    if {b"copy", b"stdin"} <= text.words:
         for copy in _COPY.finditer(text.lower):
             columns = _columns(copy["names"].split(b","))
             yield from _rows(data, copy.end(), columns, b"\t")[0]

@@ -194,9 +194,9 @@ session in a cookie: random
 password of a registry: login
   "auth"\s*:\s*"(?P<value>[A-Za-z0-9+/]{8,500}={0,2})"
 password in a URL: password
-  <<lead>>[^\s/@:"'<>?]{0,100}:(?P<value>(?!\d+[/,:?])[^\s@"'<>]{1,200}?(?:@
-    [^\s@/"'<>]{2,60})?)@[\w\[{$%][^\s/@"'<>]{0,200}(?:[/\s"'<>`]|\Z)
-  @ `://` `:\/\/`
+  ://[^\s/@:"'<>?]{0,100}:(?P<value>(?!\d+[/,:?])[^\s@"'<>]{1,200}?(?:@[^\s@/"'<>]{2,60})?)
+    @[\w\[{$%][^\s/@"'<>]{0,200}(?:[/\s"'<>`]|\Z)
+  :\\/\\/[^\s/@:"'<>?]{0,100}:(?P<value>[^\s@/"'<>]{1,200})@[\w\[{$%]
   [?&]u(?:ser)?=[^&\s]{1,60}&p=(?P<value>[^&\s"'`]{6,200})
   @ `&p=`
 key in a URL: random
@@ -212,13 +212,13 @@ password: password
   "(?P<value>(?=[^"]*[a-z])[^"\\\r\n]{6,100})"\.toCharArray\(\)
   @ `.toCharArray()`
 password: is_chosen
-  \nuser \S{1,60}[ ](?P<value>\S{6,100})\r?(?=\n)
+  ftp [^\n]{0,200}<<[^\n]*\n(?:[^\n]{0,200}\n){0,4}?\s*user \S{1,60}[ ](?P<value>\S{6,100})
   <<lead>>b?["'][\w.@-]{1,40}:(?P<value>[^"'\s:]{6,100})["']
   @ `btoa(` `b64encode(` `Buffer.from(` `base64_encode(`
   (?m)(?:^|> ?)AUTH (?:\w+ )?(?P<value>\S{6,100})\r?$
   @ `AUTH `
 password in a connection string: password
-  \.Open "[^"\r\n]*", ?"[^"\r\n]{1,40}", ?"(?P<value>[^"\r\n]{6,100})"
+  "DSN=[^"\r\n]*", ?"[^"\r\n]{1,40}", ?"(?P<value>[^"\r\n]{6,100})"
 password in a connection string: mixed
   (?<=[\w"'`= ]:)(?P<value>[^\s/:"'`]{6,100})@tcp\(
   @ `@tcp(`
@@ -267,7 +267,7 @@ password of an account: beside_user
 password of an account: is_strong
   <<lead>>[^\r\n/]{0,40}?(?<=[ (:])[\w.@-]{2,40} / (?P<value>[^`"'\s()]{6,60}?)(?=[).,;]?
     (?:\s|$))
-  @ `og in ` `ogin` `ugang` `nmelden` `uth` `ign in ` `ccount`
+  @ `og in` `ogin`
 webhook: any
   hooks\.slack\.com/services/T\w+/B\w+/(?P<value>\w{20,})
 password in SQL: word
@@ -416,8 +416,7 @@ def _is_login(value: bytes) -> bool:
 
 def _matches(data: bytes, form: _Form) -> Iterator[re.Match[bytes]]:
     if form.begins or form.lead in _ANYWHERE:
-        is_there = form.begins or form.lead in data
-        yield from form.pattern.finditer(data) if is_there else ()
+        yield from form.pattern.finditer(data) if form.lead in data else ()
         return
     position = data.find(form.lead)
     while position >= 0:
