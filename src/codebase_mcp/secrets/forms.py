@@ -18,9 +18,8 @@ from codebase_mcp.secrets.judging import (
     is_chosen,
     is_phrase,
     is_placeholder,
-    is_strong,
 )
-from codebase_mcp.secrets.naming import CODE, Name, is_capitalized_password, sort_of
+from codebase_mcp.secrets.naming import CODE, Name, sort_of
 from codebase_mcp.secrets.settings import is_joined
 from codebase_mcp.secrets.text import Span, Text
 
@@ -38,12 +37,9 @@ def _word_or_phrase(value: bytes) -> bool:
 
 
 def _beside_user(value: bytes) -> bool:
-    """Whether a text in quotes behind a user's name is a password, and no name in code."""
-    return (
-        is_chosen(value)
-        or is_capitalized_password(value)
-        or (is_joined(value) and not value.islower() and sort_of(value) is None)
-    )
+    """Whether a text behind a user's name is a password, and no name in code."""
+    is_text = is_joined(value) and not value.islower() and sort_of(value) is None
+    return is_text or is_chosen(value)
 
 
 def _has_random_part(value: bytes) -> bool:
@@ -196,7 +192,8 @@ password of a registry: login
 password in a URL: password
   ://[^\s/@:"'<>?]{0,100}:(?P<value>(?!\d+[/,:?])[^\s@"'<>]{1,200}?(?:@[^\s@/"'<>]{2,60})?)
     @[\w\[{$%][^\s/@"'<>]{0,200}(?:[/\s"'<>`]|\Z)
-  :\\/\\/[^\s/@:"'<>?]{0,100}:(?P<value>[^\s@/"'<>]{1,200})@[\w\[{$%]
+  <<lead>>[^\s/@:"'<>?]{0,100}:(?P<value>[^\s@/"'<>]{1,200})@[\w\[{$%]
+  @ `http:\/\/` `https:\/\/` `mysql:\/\/` `postgres:\/\/` `postgresql:\/\/` `redis:\/\/` `amqp:\/\/`
   [?&]u(?:ser)?=[^&\s]{1,60}&p=(?P<value>[^&\s"'`]{6,200})
   @ `&p=`
 key in a URL: random
@@ -261,13 +258,9 @@ password of an account: mixed
   (?m)^[\w.*-]+:(?:\d{2,5}|\*):[\w.*-]+:[\w.*-]+:(?P<value>[^\s:]{6,100})\r?$
   @ `:5432:` `:*:`
 password of an account: beside_user
-  <<lead>>[^\r\n/]{0,40}?[`"']{1,2}[\w.@-]{1,40}[`"']{1,2}(?: ?/|(?<=`):) ?[`"']{1,2}
-    (?P<value>[^`"'\s]{6,60})[`"']
-  @ `og in ` `ogin` `ugang` `nmelden` `uth` `ign in ` `ccount`
-password of an account: is_strong
-  <<lead>>[^\r\n/]{0,40}?(?<=[ (:])[\w.@-]{2,40} / (?P<value>[^`"'\s()]{6,60}?)(?=[).,;]?
-    (?:\s|$))
-  @ `og in` `ogin`
+  <<lead>>[^\r\n/]{0,40}?(?<=[ (:`"'])[\w.@-]{1,40}(?:[`"']{1,2}(?: ?/|(?<=`):) ?[`"']{1,2}| / )
+    (?P<value>[^`"'\s()]{6,60}?)(?=[`"').,;]{0,3}(?:\s|$))
+  @ `og in` `ogin` `ugang` `nmelden` `uth` `ign in` `ccount`
 webhook: any
   hooks\.slack\.com/services/T\w+/B\w+/(?P<value>\w{20,})
 password in SQL: word
@@ -300,7 +293,7 @@ private key: any
 _CHECKS: dict[str, Check] = {
     check.__name__.lstrip("_"): check
     for check in (
-        *(_any, _word, _mixed, _random, _password, _login, _key_text, is_chosen, is_strong),
+        *(_any, _word, _mixed, _random, _password, _login, _key_text, is_chosen),
         *(_has_random_part, _word_or_phrase, _beside_user),
     )
 }
@@ -415,10 +408,11 @@ def _is_login(value: bytes) -> bool:
 
 
 def _matches(data: bytes, form: _Form) -> Iterator[re.Match[bytes]]:
-    if form.begins or form.lead in _ANYWHERE:
-        yield from form.pattern.finditer(data) if form.lead in data else ()
-        return
     position = data.find(form.lead)
+    if form.begins or form.lead in _ANYWHERE:
+        start = position if form.begins else 0
+        yield from form.pattern.finditer(data, start) if position >= 0 else ()
+        return
     while position >= 0:
         start = max(data.rfind(b"\n", 0, position) + 1, position - 400)
         end = data.find(b"\n", position)
