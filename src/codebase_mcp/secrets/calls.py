@@ -121,7 +121,8 @@ def _by_place(text: Text) -> Iterator[Span]:
                         else is_given_password(value) or is_phrase(value)
                     )
                 ):
-                    yield *argument.span(group), "secret given to a call"
+                    kind = "secret" if name in _DECODERS else "password"
+                    yield *argument.span(group), f"{kind} given to a call"
                 if argument["end"] == b")":
                     break
                 end = argument.end()

@@ -49,7 +49,7 @@ ab siege: -A USER:PASSWORD
 smbclient rpcclient smbget net curl: -U USER:PASSWORD
 skopeo buildah crane podman: creds USER:PASSWORD
 htpasswd: -FLAGSnFLAGS OPTIONSWORD PASSWORD
-htpasswd: -FLAGSbFLAGS OPTIONSWORD WORD PASSWORD
+htpasswd mosquitto_passwd: -FLAGSbFLAGS OPTIONSWORD WORD PASSWORD
 net cmdkey runas: /user:WORD PASSWORD
 net: user WORD PASSWORD
 net: use WORD WORD PASSWORD
@@ -73,7 +73,6 @@ qpdf: --encrypt WORD PASSWORD
 ngrok: authtoken PASSWORD?
 rabbitmqctl: add_user WORD PASSWORD
 rabbitmqctl: change_password WORD PASSWORD
-rabbitmqctl: authenticate_user WORD PASSWORD
 vault: login OPTIONSPASSWORD
 vault: unseal PASSWORD
 cargo wandb heroku fly: login OPTIONSPASSWORD?
@@ -85,7 +84,6 @@ rootpw: rootpw OPTIONSPASSWORD
 openssl: passwd OPTIONSPASSWORD
 mkpasswd: mkpasswd OPTIONSPASSWORD
 mosquitto_passwd smbpasswd: -FLAGSa WORD PASSWORD
-mosquitto_passwd: -FLAGSb WORD WORD PASSWORD
 isql iusql: sql OPTIONSWORD WORD PASSWORD?
 rclone: obscure PASSWORD
 caddy: --plaintext PASSWORD

@@ -193,7 +193,7 @@ password in a URL: password
   ://[^\s/@:"'<>?]{0,100}:(?P<value>(?!\d+[/,:?])[^\s@"'<>]{1,200}?(?:@[^\s@/"'<>]{2,60})?)
     @[\w\[{$%][^\s/@"'<>]{0,200}(?:[/\s"'<>`]|\Z)
   <<lead>>[^\s/@:"'<>?]{0,100}:(?P<value>[^\s@/"'<>]{1,200})@[\w\[{$%]
-  @ `http:\/\/` `https:\/\/` `mysql:\/\/` `postgres:\/\/` `postgresql:\/\/` `redis:\/\/` `amqp:\/\/`
+  @ `http:\/\/` `https:\/\/` `mysql:\/\/` `postgres:\/\/` `postgresql:\/\/` `redis:\/\/`
   [?&]u(?:ser)?=[^&\s]{1,60}&p=(?P<value>[^&\s"'`]{6,200})
   @ `&p=`
 key in a URL: random
@@ -233,7 +233,7 @@ password of a server: word
   @ `smtp` `]:587` `]:465` `]:25`
 password of a client: word
   (?m)^"[^"\r\n]{1,80}"\s+\*\s+"(?P<value>[^\s"]{6,100})"[ \t*]*\r?$
-  @ `" * "` `"\t*\t"` `"  *  "`
+  @ `" * "` `"\t*\t"`
 webhook: has_random_part
   https?://[^\s"'<>]{0,120}<<lead>>(?P<value>[\w@/.-]{30,400})
   @ `webhook/` `webhooks/` `webhookb2/`
@@ -258,7 +258,7 @@ password of an account: mixed
   (?m)^[\w.*-]+:(?:\d{2,5}|\*):[\w.*-]+:[\w.*-]+:(?P<value>[^\s:]{6,100})\r?$
   @ `:5432:` `:*:`
 password of an account: beside_user
-  <<lead>>[^\r\n/]{0,40}?(?<=[ (:`"'])[\w.@-]{1,40}(?:[`"']{1,2}(?: ?/|(?<=`):) ?[`"']{1,2}| / )
+  <<lead>>[^\r\n/]{0,40}?(?<=[ (:`"'])[\w.@-]{1,40}(?:[`"']{1,2}(?: ?/|(?<=`):) ?[`"']{1,2}| / (?=\S*[A-Z])(?=\S*\d))
     (?P<value>[^`"'\s()]{6,60}?)(?=[`"').,;]{0,3}(?:\s|$))
   @ `og in` `ogin` `ugang` `nmelden` `uth` `ign in` `ccount`
 webhook: any

@@ -117,14 +117,6 @@ _SLOTS = (
         rb"""=(?:RAW\((?P<round>[^)\s]{4,200})\)|(?P<bare>[^\s"'`<>&;\\,]{4,2000}))""",
         "near",
     ),
-    # PWD={…};
-    _slot(
-        b"=",
-        rb"=\{(?P<curly>(?:[^{}\r\n]|\}\}){4,100})\}[;\"'&]",
-        "near",
-        "strong",
-        given_after=rb";[\w ]*",
-    ),
     # ;Password=…;
     _slot(
         b"=", rb"=(?P<line>[^\s;=\"'<>&]+(?:(?:[ ]&[ ]|&amp;|[ &])[^\s;=\"'<>&]+){1,9})(?=[;\"'])"
@@ -153,7 +145,12 @@ _SLOTS = (
     # = b64decode("…")
     _slot(b"=:", rb"<<closed>><<space>>(?:=>|[=:])<<space>><<call>><<quoted>>", "near"),
     # secret{"…"}   "password" to "…"   "password";s:8:"…"   &lt;password&gt;…
-    _slot(b"=", rb"=\{(?P<curly>[^{}\s]{4,100})\}", "near", "strong"),
+    _slot(
+        b"=",
+        rb"=\{(?P<curly>(?:[^{}\r\n]|\}\}){4,100})\}",
+        *("near", "strong"),
+        given_after=rb";[\w ]*",
+    ),
     _slot(
         b"{t-;",
         rb"<<closed>>(?:\{[ ]*|[ ](?:to|->)[ ]|;s:\d{1,4}:)<<quoted>>",

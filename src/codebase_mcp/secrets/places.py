@@ -57,7 +57,6 @@ from codebase_mcp.secrets.text import Span, Text
 
 _DISPATCH = re.compile(rb"""(?:\.value)?(?:\\*["'`]|&quot;|\\u0022|%22|[\])}]){0,4}[ \t]*""")
 _SHORT_NAME = 8
-_PIN = re.compile(rb"\d{5,8}")
 _WORDS = re.compile(rb"[a-z\x80-\xff]+(?: [a-z\x80-\xff]+){2,}")
 # Where more names stand they have no values; a text made of names would take seconds.
 _BLOCK = 1024
@@ -217,7 +216,7 @@ class _Context:
     def _is_literal(self, slot: Slot, match: re.Match[bytes], group: str) -> bool:
         """Whether a value is the text itself, and not the name of a variable."""
         value = match[group]
-        if self.its_name == b"PIN" and (self.is_setting or _PIN.fullmatch(value)):
+        if self.its_name == b"PIN" and self.is_setting:
             return True
         if slot is WITHIN[1] and self.name.sort.kind == PASSWORD.kind:
             return is_joined(value) and sort_of(value) is None
