@@ -211,7 +211,7 @@ IN_PROSE = _slot(b"", SAID, "near", "strong", "literal")
 # … root password?⏎someone: …
 ANSWER = _slot(
     b"",
-    rb"[^\r\n]{0,60}\?[ ]*\r?\n[^\r\n]{0,40}?[:>-][ ]`?(?P<bare>[^\s`|<*][^\s`]{5,60})`?\r?$",
+    rb"[^\r\n]{0,60}\?[ ]*\r?\n[^\r\n]{0,40}?[:<>-][ ]`?(?P<bare>[^\s`|<*][^\s`]{5,60})`?\r?$",
     "near",
     "strong",
 )
