@@ -13,23 +13,32 @@ from codebase_mcp.secrets.text import Span, Text
 
 # Calls with a password, by its place among the arguments, in small letters.
 _PASSWORD_AT: dict[int, bytes] = {
-    0: b"hashsync generate_password_hash password_hash make_password hashpw hash_password"
+    0: b"hashsync generate_password_hash password_hash make_password hashpw hash_password pbkdf2"
+    b" pbkdf2sync scryptsync"
     b" setpassword set_password withpassword",
     1: b"setbasicauth httpbasicauth httpdigestauth basicauth basic_auth digest_auth basic login"
     b" networkcredential passwordauthentication usernamepasswordcredentials log_in sign_in signin"
     b" usernamepasswordauthenticationtoken simple_bind_s simple_bind bind_s auth_password"
     b" userauth_password signinwithemailandpassword createuserwithemailandpassword"
-    b" usernamepasswordcredential wifi.begin sta.config wlan.connect",
+    b" usernamepasswordcredential wifi.begin sta.config wlan.connect username_pw_set bind"
+    b" pbkdf2_hmac",
     2: b"getconnection mysqli mysqli_connect mysql_connect pdo create_superuser create_user"
     b" imap_open ldap_bind load_cert_chain set_password ftp ftp_tls ftp_login plainauth connect"
     b" createsuperuser",
     3: b"connect",
 }
+# Calls that decode a text: a key, where the words before say so.
+_DECODERS = frozenset(
+    b"buffer.from fromhex unhexlify b64decode base64.decode frombase64string hex2bin parsehex"
+    b" base64_decode decodestring base64decode atob decodehex".split()
+)
+_KEY_BEFORE = re.compile(rb"(?<!public)(?<!public[_ ])(?:key|secret)[\w\s:=(.,?]*$")
 _HOST = re.compile(rb"\s*[\"'](?:localhost|db|[^\"'\s]*[.:;=/][^\"']*)[\"']")
 _PLACES_OF_CALLS: dict[bytes, list[int]] = defaultdict(list)
 for _place, _names in _PASSWORD_AT.items():
     for _name in _names.split():
         _PLACES_OF_CALLS[_name].append(_place)
+_PLACES_OF_CALLS.update((name, [0]) for name in _DECODERS)
 _WORDS_OF_CALLS = {name: frozenset(re.split(rb"[_.]", name)) for name in _PLACES_OF_CALLS}
 _ARGUMENT = re.compile(
     rb"""\s*(?:\w{1,12}\.)?(?:b|@)?(?:"(?P<double>(?:\\.|[^"\\\r\n]){0,200})"|'(?P<single>(?:\\.|[^'\\\r\n]){0,200})'"""
@@ -37,7 +46,7 @@ _ARGUMENT = re.compile(
 )
 # Calls that take a user and a password, or an id and a key, as texts, by what their names end with.
 _OPENED = (
-    rb"""(?:s|ion|entication|enticate|\w{0,9}(?<=256|ith)|iv|parser|store|\.encode|\.decode|\.new"""
+    rb"""(?:s?(?:::|\.)new|s|ion|entication|enticate|\w{0,9}(?<=256|ith)|iv|parser|store|\.encode|\.decode"""
     rb"""|edstring|\w{0,12}slice|\w{0,9}secret)?[ ]?(?:\("""
     rb"""|["']?[ ]?[=:][ ]?[\[(]|[ ](?=["'][^"'\n]{1,60}["'],))"""
 )
@@ -90,7 +99,11 @@ def _by_place(text: Text) -> Iterator[Span]:
             if text.lower[call - 1 : call].isalnum():
                 continue
             end = call + len(name) + 1
-            if name == b"connect" and _HOST.match(text.data, end) is None:
+            is_other = name in (b"connect", b"bind") and _HOST.match(text.data, end) is None
+            if is_other or (
+                name in _DECODERS
+                and _KEY_BEFORE.search(text.lower, max(0, call - 80), call) is None
+            ):
                 continue
             for number in range(max(places) + 1):
                 argument = _ARGUMENT.match(text.data, end)
@@ -102,9 +115,14 @@ def _by_place(text: Text) -> Iterator[Span]:
                     value
                     and number in places
                     and value[:1] != b"<"
-                    and (is_given_password(value) or is_phrase(value))
+                    and (
+                        evidence(value) is Evidence.RANDOM
+                        if name in _DECODERS
+                        else is_given_password(value) or is_phrase(value)
+                    )
                 ):
-                    yield *argument.span(group), "password given to a call"
+                    kind = "secret" if name in _DECODERS else "password"
+                    yield *argument.span(group), f"{kind} given to a call"
                 if argument["end"] == b")":
                     break
                 end = argument.end()

@@ -19,6 +19,7 @@ from codebase_mcp.secrets.naming import (
 from codebase_mcp.secrets.text import Span, Text
 
 _INSERT = re.compile(rb"insert\s+into\s+[\w.\"`\[\]]+\s*\((?P<names>[^()]{1,500})\)\s*values\s*")
+_COPY = re.compile(rb"copy\s+[\w.\"]+\s*\((?P<names>[^()]{1,500})\) from stdin[^\n]*\n")
 _ROW = re.compile(
     rb"\s*,?\s*\((?P<row>(?:[^()'\"]|'(?:[^'\\]|\\.|'')*+'|\"[^\"]*\"|\([^()]*\)){1,2000})\)"
 )
@@ -68,6 +69,10 @@ def find(text: Text, names: Iterable[Name]) -> Iterator[Span]:
     data = text.data
     if b"insert" in text.words:
         yield from _inserted(text)
+    if {b"copy", b"stdin"} <= text.words:
+        for copy in _COPY.finditer(text.lower):
+            columns = _columns(copy["names"].split(b","))
+            yield from _rows(data, copy.end(), columns, b"\t")[0]
     if b"th" in text.words:
         yield from _html(data)
     below = 0
@@ -122,9 +127,14 @@ def _lines(data: bytes, start: int) -> tuple[list[Span], int]:
         return _wide_lines(data, wide) if wide else ([], start)
     head = data[start:end]
     mark = next(mark for mark in (b"|", b"\t", b";", b",") if mark in head)
-    columns = _columns([name.strip(b' "*\r') for name in head.split(mark)])
+    return _rows(data, end + 1, _columns([name.strip(b' "*\r') for name in head.split(mark)]), mark)
+
+
+def _rows(
+    data: bytes, start: int, columns: list[_Column | None], mark: bytes
+) -> tuple[list[Span], int]:
+    """The secrets in the rows of a table, and where it ends."""
     spans: list[Span] = []
-    start = end + 1
     while any(columns) and start < len(data):
         end = data.find(b"\n", start)
         end = len(data) if end < 0 else end
@@ -146,7 +156,7 @@ def _split(row: bytes, mark: bytes) -> list[bytes]:
         return cells
     whole: list[bytes] = []
     for cell in cells:
-        if whole and whole[-1].count(b'"') % 2:
+        if whole and whole[-1][:1] == b'"' and whole[-1].count(b'"') % 2:
             whole[-1] += mark + cell
         else:
             whole.append(cell)

@@ -16,36 +16,44 @@ _KIND = "password of a command"
 # arguments of a caller, FLAGS for joined short options, PASSWORD for the secret. PASSWORD? may
 # be something else as well, so it must look like a password.
 _SYNOPSES = """
-mysql mysqldump mysqladmin mysqlimport mysqlshow mysqlcheck mariadb mycli: -pPASSWORD
+mysql mysqldump mysqladmin mysqlimport mysqlshow mysqlcheck mysqlpump mysqlsh: -pPASSWORD
+mysqlbinlog mariadb mariadb-dump mariadb-admin mycli mydumper xtrabackup sshpass: -pPASSWORD
 7z 7za 7zr rar unrar: -pPASSWORD
+rar: -hpPASSWORD
 sshpass mongo mongosh mongodump mongorestore mongoexport mongoimport cqlsh psexec: -p PASSWORD
+cypher-shell kcadm.sh beeline rabbitmqadmin altool notarytool twine evil-winrm: -p PASSWORD
 rdesktop useradd usermod curlftpfs samba-tool pscp plink clickhouse-client: -p PASSWORD
-twine oras az security openssl influx docker podman helm nerdctl oc cf ibmcloud: -p PASSWORD?
+oras az security openssl influx docker podman helm nerdctl oc cf ibmcloud: -p PASSWORD?
 docker podman helm nerdctl oc cf ibmcloud az: login OPTIONS-p PASSWORD
-pscp plink psftp: -pw PASSWORD
+pscp plink psftp kadmin: -pw PASSWORD
+swaks: -ap PASSWORD
+sendemail: -xp PASSWORD
 redis-cli valkey-cli keydb-cli: -a PASSWORD
-sqlcmd bcp isql tsql osql zip unzip zipcloak ipmitool mosquitto_pub mosquitto_sub: -P PASSWORD
+sqlcmd bcp isql tsql osql zip unzip zipcloak ipmitool security: -P PASSWORD
+mosquitto_pub mosquitto_sub: -P PASSWORD
 zip unzip sqlcmd bcp mosquitto_pub mosquitto_sub ipmitool: -PPASSWORD?
 winrs: -p:PASSWORD
 ldapsearch ldapmodify ldapadd ldapdelete ldapwhoami ldappasswd ldapcompare: -w PASSWORD
-security: -w PASSWORD
+security vsql: -w PASSWORD
+ldappasswd slappasswd: -s PASSWORD
+ldappasswd: -a PASSWORD
 ssh-keygen: -N PASSWORD
 ssh-keygen: -P PASSWORD
 curl wget lftp jfrog http https xh curlie: -u USER:PASSWORD
 curl: -FLAGSu USER:PASSWORD
 curl wget svn etcdctl: user USER:PASSWORD
+ncat: auth USER:PASSWORD
+java: -auth USER:PASSWORD
 http https xh curlie: -a USER:PASSWORD
 ab siege: -A USER:PASSWORD
 smbclient rpcclient smbget net curl: -U USER:PASSWORD
 skopeo buildah crane podman: creds USER:PASSWORD
-htpasswd: -FLAGSn WORD PASSWORD
-htpasswd: -FLAGSb OPTIONSWORD WORD PASSWORD
-htpasswd: -FLAGSnb OPTIONSWORD PASSWORD
-htpasswd: -FLAGSbn OPTIONSWORD PASSWORD
-htpasswd: -FLAGSbc OPTIONSWORD WORD PASSWORD
+htpasswd: -FLAGSnFLAGS OPTIONSWORD PASSWORD
+htpasswd mosquitto_passwd: -FLAGSbFLAGS OPTIONSWORD WORD PASSWORD
 net cmdkey runas: /user:WORD PASSWORD
 net: user WORD PASSWORD
 net: use WORD WORD PASSWORD
+net: use WORD PASSWORD?
 cmdkey runas: /pass:PASSWORD
 xfreerdp wfreerdp xfreerdp3: /p:PASSWORD
 schtasks sc: /rp PASSWORD
@@ -56,29 +64,40 @@ composer: http-basic.WORD WORD PASSWORD
 composer: -oauth.WORD PASSWORD
 snmpwalk snmpget snmpset snmpbulkwalk: -A PASSWORD
 snmpwalk snmpget snmpset snmpbulkwalk: -X PASSWORD
-snmpwalk snmpget snmpset snmpbulkwalk: -c PASSWORD?
-snmp-server rocommunity rwcommunity: community PASSWORD?
+snmpwalk snmpget snmpset snmpbulkwalk: -c PASSWORD
+snmp-server rocommunity rwcommunity: community PASSWORD
 doctl influx linode-cli: -t PASSWORD?
 tacacs-server radius-server isakmp iwconfig: key PASSWORD?
+qpdf: --encrypt PASSWORD WORD
+qpdf: --encrypt WORD PASSWORD
 ngrok: authtoken PASSWORD?
 rabbitmqctl: add_user WORD PASSWORD
 rabbitmqctl: change_password WORD PASSWORD
-vault cargo wandb heroku fly: login OPTIONSPASSWORD?
+vault: login OPTIONSPASSWORD
+vault: unseal PASSWORD
+cargo wandb heroku fly: login OPTIONSPASSWORD?
 netlify firebase vercel surge: --auth PASSWORD?
 nickserv: identify PASSWORD
 nickserv: IDENTIFY PASSWORD
 wpa_passphrase: wpa_passphrase WORD PASSWORD
 rootpw: rootpw OPTIONSPASSWORD
+openssl: passwd OPTIONSPASSWORD
+mkpasswd: mkpasswd OPTIONSPASSWORD
+mosquitto_passwd smbpasswd: -FLAGSa WORD PASSWORD
+isql iusql: sql OPTIONSWORD WORD PASSWORD?
+rclone: obscure PASSWORD
+caddy: --plaintext PASSWORD
+db2: using PASSWORD
 x11vnc vncviewer: -passwd PASSWORD
 enable: enable secret PASSWORD
 """
 _VALUE = (
     rb"""(?:"(?P<double>[^"\r\n]{4,200})"|'(?P<single>[^'\r\n]{4,200})'"""
-    rb"""|(?P<bare>(?!-)[^\s"'|;<>`]{4,200}))"""
+    rb"""|(?P<bare>(?!-)(?:&\w{2,6};|[^\s"'|;<>`]){4,200}))"""
 )
 _USER_AND_VALUE = (
     rb"""(?:"[^\s:%"]{1,60}[:%](?P<double>[^"\r\n]{4,200})"|'[^\s:%']{1,60}[:%](?P<single>[^'\r\n]{4,200})'"""
-    rb"""|["']?[^\s:%,"']{1,60}["']?[:%,]["']?(?P<bare>[^\s"'|;<>`]{4,200}))"""
+    rb"""|["']?[^\s:%,"']{1,60}["']?[:%,]["']?(?P<bare>(?:&\w{2,6};|[^\s"'|;<>`]){4,200}))"""
 )
 _OF_SYNOPSES = {
     "USER:PASSWORD": _USER_AND_VALUE,
@@ -117,7 +136,7 @@ class _Option:
         names = programs.split()
         self.words = frozenset(re.split("[^a-z0-9]", name)[0].encode() for name in names)
         self.called = re.compile(
-            rb"(?:^|[\s;|&\"'`(@/\\$])(?i:%s)(?:\.exe)?(?:\s|$)" % "|".join(names).encode()
+            rb"(?:^|[\s;|&\"'`(@/\\$>])(?i:%s)(?:\.exe)?(?:\s|$)" % "|".join(names).encode()
         )
         self.pattern = re.compile(pattern)
         self.is_sure = is_sure

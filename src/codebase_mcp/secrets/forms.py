@@ -10,9 +10,17 @@ import re
 from base64 import b64decode
 from bisect import bisect
 from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple
 
-from codebase_mcp.secrets.judging import Evidence, evidence, is_chosen, is_placeholder
+from codebase_mcp.secrets.judging import (
+    Evidence,
+    evidence,
+    is_chosen,
+    is_phrase,
+    is_placeholder,
+)
 from codebase_mcp.secrets.naming import CODE, Name, sort_of
+from codebase_mcp.secrets.settings import is_joined
 from codebase_mcp.secrets.text import Span, Text
 
 
@@ -22,6 +30,16 @@ def _any(value: bytes) -> bool:
 
 def _word(value: bytes) -> bool:
     return evidence(value) >= Evidence.WORD
+
+
+def _word_or_phrase(value: bytes) -> bool:
+    return _word(value) or is_phrase(value)
+
+
+def _beside_user(value: bytes) -> bool:
+    """Whether a text behind a user's name is a password, and no name in code."""
+    is_text = is_joined(value) and not value.islower() and sort_of(value) is None
+    return is_text or is_chosen(value)
 
 
 def _has_random_part(value: bytes) -> bool:
@@ -43,7 +61,7 @@ def _password(value: bytes) -> bool:
     if re.search(rb"\d|[a-z][A-Z]|[!#$%^&*+=\x80-\xff]", value):
         return True
     return (
-        re.fullmatch(rb"[a-z]{6,}|.*[a-zA-Z]{2}[-_.][a-zA-Z]{2}.*", value) is not None
+        re.fullmatch(rb"[A-Z]?[a-z]{6,}|.*[a-zA-Z]{2}[-_.][a-zA-Z]{2}.*", value) is not None
         and sort_of(value) is None
     )
 
@@ -92,13 +110,14 @@ _TOKENS = re.compile(
     rb"|(?P<Square_secret>sq0[a-z]{3}-[\w-]{22,50})"
     rb"|(?P<Resend_key>re_[A-Za-z0-9]{8}_[A-Za-z0-9]{24}(?!\w))"
     rb"|(?P<Tailscale_key>tskey-\w+-[\w-]{20,})"
-    rb"|(?P<New_Relic_key>NRAK-[A-Z0-9]{27}(?!\w))"
+    rb"|(?P<New_Relic_key>NR[A-Z]{2}-[\w-]{27,40})"
     rb"|(?P<Mailgun_key>key-[0-9a-f]{32}(?!\w))"
     rb"|(?P<LaunchDarkly_key>sdk-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}(?!\w))"
     rb"|(?P<encoded_private_key>LS0tLS1CRUdJTiB(?!DRVJU|QVUJM)[A-Za-z0-9+/]{20,}={0,2})"
     rb"|(?P<encoded_registry_login>eyJhdXRocyI6[A-Za-z0-9+/]{20,}={0,2})"
     rb"|(?P<minisign_key>RWRTY0Iy[A-Za-z0-9+/]{40,}={0,2})"
-    rb"|(?P<token_by_its_form>(?!sha\d|pk_|pub)[a-z][a-z0-9]{1,11}[_-](?:[A-Za-z0-9]{2,12}[_-]){0,2}"
+    rb"|(?P<token_by_its_form>(?!sha\d|pk_|pub)[a-z][a-z0-9]{1,11}[_-](?:[A-Za-z0-9]{2,12}"
+    rb"[_-]){0,2}"
     rb"[A-Za-z0-9]{30,120}(?![\w+/=-]))"
     rb"|(?P<codebase_mcp_key>cbm_[A-Za-z0-9]{12}_[A-Za-z0-9]{43}(?![A-Za-z0-9]))"
 )
@@ -124,260 +143,30 @@ _NUMBERED = re.compile(rb"\d{8,10}:$")
 _IDS_ALONE = frozenset(("Twilio_account",))
 _BESIDE = re.compile(rb"""["']?[\s,;:|]+(?:\w+=)?["']?(?P<value>[\w+/=-]{24,64})(?![\w+/=-])""")
 
-_QUOTED = rb"""\\*["'](?P<value>[^"'`\r\n\\]{4,500})\\*["']"""
-
-_FORMS: tuple[tuple[str, bytes, bytes, Check], ...] = (
-    # Headers
-    ("token in a header", b"earer ", rb"earer[ ]+(?P<value>[\w.~+/-]{16,2000}={0,2})", _random),
-    (
-        "password in a header",
-        b"asic ",
-        rb"asic[ ]+(?P<value>[A-Za-z0-9+/]{6,500}={0,2})(?![\w+/.])",
-        _login,
-    ),
-    (
-        "session in a cookie",
-        b"ookie: ",
-        rb"ookie: [^\r\n]{0,200}?\b[\w.-]{0,40}(?:sid|sess\w*|token|auth)="
-        rb"(?P<value>[\w.~+/%-]{16,500})",
-        _random,
-    ),
-    (
-        "session in a cookie",
-        b'ookie"',
-        rb"""ookie",?\s*"?(?:value)?"?\s*[:,]\s*"[^"\r\n]{0,200}?\b[\w.-]{0,40}(?:sid|sess\w*|token|auth)="""
-        rb"""(?P<value>[\w.~+/%-]{16,500})""",
-        _random,
-    ),
-    (
-        "password of a registry",
-        b'"auth"',
-        rb'"auth"\s*:\s*"(?P<value>[A-Za-z0-9+/]{8,500}={0,2})"',
-        _login,
-    ),
-    # In addresses and connection strings
-    (
-        "password in a URL",
-        b"://",
-        rb"""://[^\s/@:"'<>?]{0,100}:(?P<value>(?!\d+[/,:?])[^\s@"'<>]{1,200}?(?:@[^\s@/"'<>]{2,60})?)"""
-        rb"""@[\w\[{$%][^\s/@"'<>]{0,200}(?:[/\s"'<>`]|\Z)""",
-        _password,
-    ),
-    (
-        "key in a URL",
-        b"https://",
-        rb"""https://(?P<value>[0-9a-zA-Z_-]{20,100})(?::[0-9a-f]{32})?@[\w-]+\.""",
-        _random,
-    ),
-    (
-        "password in a connection string",
-        b"@tcp(",
-        rb"""(?<=[\w"'`= ]:)(?P<value>[^\s@/:"'`]{6,100})@tcp\(""",
-        _mixed,
-    ),
-    (
-        "signature in a URL",
-        b"sig=",
-        rb"sig=(?<=[?&;'\"]sig=)(?P<value>[\w%+/.=-]{20,800})",
-        _random,
-    ),
-    (
-        "signature in a URL",
-        b"ignature=",
-        rb"ignature=(?<=[-?&, ][sS]ignature=)(?P<value>[\w%+/.=-]{20,800})",
-        _random,
-    ),
-    ("key in a URL", b"code=", rb"code=(?<=[?&]code=)(?P<value>[\w+/=-]{40,200})", _random),
-    ("key in a URL", b"appid=", rb"appid=(?<=[?&]appid=)(?P<value>[0-9a-f]{32})", _random),
-    ("key in a URL", b"key=", rb"key=(?<=[?&]key=)(?P<value>[\w%+/.=-]{16,500})", _random),
-    (
-        "key by its name",
-        b"\nkey",
-        b"\nkey" + rb"[ ]?[=:][ ]?[\"']?(?P<value>[\w+/=-]{32,200})[\"']?\r?(?=\n|\Z)",
-        _random,
-    ),
-    ("password of Maven", b"<master>{", rb"<master>(?P<value>\{[\w+/=-]{20,200}\})", _any),
-    # user:password behind the name of a server
-    (
-        "password of a source",
-        b"BUNDLE_",
-        rb"BUNDLE_\w+:[ ]*[\"']?[\w.@+-]{1,60}:(?P<value>[^\s\"'/]{6,200})",
-        _word,
-    ),
-    *(
-        (
-            "password of a server",
-            lead,
-            rb"(?m)^\[?[\w.-]{3,100}\]?(?::\d{2,5})?[ \t]+[^\s:]{1,80}:"
-            rb"(?P<value>[^\s:/][^\s:]{5,200})\r?$",
-            _word,
-        )
-        for lead in (b"smtp", b"]:587", b"]:465", b"]:25")
-    ),
-    *(
-        (
-            "password of a client",
-            lead,
-            rb"(?m)^\"[^\"\r\n]{1,80}\"\s+\*\s+\"(?P<value>[^\s\"]{6,100})\"[ \t*]*\r?$",
-            _word,
-        )
-        for lead in (b'" * "', b'"\t*\t"', b'"  *  "')
-    ),
-    (
-        "password in a URL",
-        b"&p=",
-        rb"[?&]u(?:ser)?=[^&\s]{1,60}&p=(?P<value>[^&\s\"'`]{6,200})",
-        _password,
-    ),
-    *(
-        (
-            "webhook",
-            lead,
-            rb"https?://[^\s\"'<>]{0,120}" + lead + rb"(?P<value>[\w@/.-]{30,400})",
-            _has_random_part,
-        )
-        for lead in (b"webhook/", b"webhooks/", b"webhookb2/")
-    ),
-    (
-        "password",
-        b"SecureString",
-        rb"SecureString\s+(?:-\w+\s+){0,2}[\"'](?P<value>[^\"'\r\n$]{6,200})[\"']",
-        _word,
-    ),
-    (
-        "private key",
-        b"ivateKey>",
-        rb"ivateKey>\s*(?P<value>(?:[A-Za-z0-9+/=]{16,200}\s{0,20}){2,200})<",
-        _key_text,
-    ),
-    (
-        "answer of a login",
-        b"Digest ",
-        rb"Digest [^\r\n]{0,400}?response=\"(?P<value>\w{32})",
-        _random,
-    ),
-    *(
-        (
-            "password",
-            lead,
-            re.escape(lead) + rb"b?[\"'][\w.@-]{1,40}:(?P<value>[^\"'\s:]{6,100})[\"']",
-            is_chosen,
-        )
-        for lead in (b"btoa(", b"b64encode(", b"Buffer.from(", b"base64_encode(")
-    ),
-    ("password", b"AUTH ", rb"(?m)(?:^|> ?)AUTH (?:\w+ )?(?P<value>\S{6,100})\r?$", is_chosen),
-    ("key of a framework", b"base64:", rb"base64:(?P<value>[A-Za-z0-9+/]{43}=)", _random),
-    *(
-        (
-            "password of an account",
-            lead,
-            re.escape(lead) + rb"(?P<value>[^\s:,\"'<>{}]{6,200})",
-            _any,
-        )
-        for lead in (b"{SHA}", b"{SSHA}", b"{PLAIN}", b"{CRYPT}", b"{noop}", b"{bcrypt}")
-    ),
-    (
-        "password of an account",
-        b":thin:",
-        rb":thin:[\w$]{1,60}/(?P<value>[^\s@\"'/]{4,100})@",
-        _mixed,
-    ),
-    (
-        "password of an account",
-        b"og in ",
-        rb"og in (?:with|as|using)[^\r\n]{0,30}?[`\"'][\w.@-]{1,40}[`\"'] ?(?:/|:|and) ?"
-        rb"[`\"'](?P<value>[^`\"'\s]{6,60})",
-        _mixed,
-    ),
-    (
-        "webhook",
-        b"hooks.slack.com/",
-        rb"hooks.slack.com/services/T\w+/B\w+/(?P<value>\w{20,})",
-        _any,
-    ),
-    # Statements and files of accounts
-    *(
-        ("password in SQL", lead, lead + rb"\s+" + pattern, check)
-        for lead in (b"IDENTIFIED", b"identified")
-        for pattern, check in (
-            (rb"(?i:(?:with\s+[\w\"'`]+\s+)?(?:by|as)\s+(?:password\s+)?)" + _QUOTED, _word),
-            (rb"(?i:by)\s+(?P<value>[\w#$!?+*.-]{6,60})", is_chosen),
-        )
-    ),
-    *(
-        (
-            "password in SQL",
-            lead,
-            lead + rb"\s*(?:=\s*)?N?'(?P<value>[^'\r\n]{6,200})'",
-            _word,
-        )
-        for lead in (b"PASSWORD ", b"with password ", b"login password ", b"PASSWORD=")
-    ),
-    ("password in SQL", b"PASSWORD(", rb"PASSWORD\(\s*'(?P<value>[^'\r\n]{6,200})'", _word),
-    ("password of a network", b"WIFI:", rb"WIFI:[^\r\n]{0,80}?P:(?P<value>[^;\r\n]{6,64});", _any),
-    (
-        "password of an account",
-        b"users: {",
-        rb"uth\(\{\s*users: \{\s*[\"']?[\w.@-]+[\"']?:\s*[\"'](?P<value>[^\"'\r\n]{6,100})[\"']",
-        _word,
-    ),
-    (
-        "password of an account",
-        b"list:",
-        rb"list:[ ]*\|[ ]*\r?\n(?P<value>(?:[ ]+[a-z][\w-]{1,30}:[^\s:]{6,60}\r?\n)+)",
-        _any,
-    ),
-    ("shared secret", b": EAP", rb":\s*EAP\s+" + _QUOTED, _password),
-    ("shared secret", b": XAUTH", rb":\s*XAUTH\s+" + _QUOTED, _password),
-    (
-        "hash of a password",
-        b"$",
-        rb"\$(?:2[abxy]|1|5|6|7|y|gy|apr1|argon2(?:id?|d)|scrypt)\${1,2}[\w./$=,+-]{20,200}",
-        _any,
-    ),
-    *(
-        (
-            "password of an account",
-            lead,
-            rb"(?m)^[\w.*-]+:(?:\d{2,5}|\*):[\w.*-]+:[\w.*-]+:(?P<value>[^\s:]{6,100})\r?$",
-            _mixed,
-        )
-        for lead in (b":5432:", b":*:")
-    ),
-    # Keys
-    (
-        "private key",
-        b"-----BEGIN",
-        rb"-----BEGIN [\w ]{0,40}(?:PRIVATE KEY|[sS]tatic key)(?: BLOCK| V1)?-----"
-        rb"(?P<value>(?:[^-]|-(?!----)){40,20000}?)(?=-----END|-----BEGIN|\Z)",
-        _key_text,
-    ),
-    (
-        "private key",
-        b"Private-Lines:",
-        rb"Private-Lines: \d+\s+(?P<value>(?:[A-Za-z0-9+/=]{4,64}\s+){1,60})",
-        _any,
-    ),
-    (
-        "private key",
-        b"BEGIN",
-        rb"BEGIN [A-Z ]{0,20}PRIVATE KEY-----"
-        rb"(?P<value>(?:[\s\"'+,#*/]|\\n)*(?:[A-Za-z0-9+/=]{32,}(?:[\s\"'+,#*/]|\\n)*)+)",
-        _key_text,
-    ),
-    (
-        "private key",
-        b"RSAKeyValue",
-        rb"<(?:P|Q|D|DP|DQ|InverseQ)>(?P<value>[A-Za-z0-9+/=]{20,})<",
-        _any,
-    ),
-    ("private key", b'"kty"', rb'"(?:d|p|q|dp|dq|qi|k)"\s*:\s*"(?P<value>[\w-]{20,})"', _any),
-)
+# The words of literals that begin with their second letter, as the first may be large.
+_WORDS = {
+    word[1:]: word
+    for word in b"bearer basic cookie signature log login sign privatekey zugang anmelden auth"
+    b" account".split()
+}
+_LITERAL = re.compile(rb"(?:[^][\\(){}?*+|.^$]|\\[^\w])+(?![?*{])|\\n[a-z ]+")
 
 
-# The words of literals that begin in the middle of a word, as its first letter may be large.
-_WORDS = {b"earer": b"bearer", b"asic": b"basic", b"ookie": b"cookie", b"ignature": b"signature"}
-_WORDS |= {b"og": b"log", b"ivatekey": b"privatekey", b"securestring": b"securestring"}
+class _Form(NamedTuple):
+    """A form of secrets, which a text has only if it has a literal and a word."""
+
+    kind: str
+    is_secret: Check
+    lead: bytes
+    word: bytes
+    pattern: re.Pattern[bytes]
+    begins: bool
+
+
+def _literal(pattern: bytes) -> bytes:
+    """The text with which all matches of a pattern begin."""
+    match = _LITERAL.match(pattern)
+    return re.sub(rb"\\(\W)", rb"\1", match[0]).replace(rb"\n", b"\n") if match else b""
 
 
 def _word_of(lead: bytes) -> bytes:
@@ -387,24 +176,161 @@ def _word_of(lead: bytes) -> bytes:
     return _WORDS.get(word, word)
 
 
-_COMPILED = tuple(
-    (kind, lead, _word_of(lead), re.compile(pattern), check)
-    for kind, lead, pattern, check in _FORMS
+# A kind and what its values look like; below it the patterns, which go on where a line is indented
+# further. "@" says which literals a text must have, of which ``<<lead>>`` is the one in question;
+# a pattern without them begins with its literal.
+_TABLE = r"""
+token in a header: random
+  earer[ ]+(?P<value>[\w.~+/-]{16,2000}={0,2})
+password in a header: login
+  asic[ ]+(?P<value>[A-Za-z0-9+/]{6,500}={0,2})(?![\w+/.])
+session in a cookie: random
+  ookie(?:: |",?\s*"?(?:value)?"?\s*[:,]\s*")[^"\r\n]{0,200}?\b[\w.-]{0,40}
+    (?i:sid|sess\w*|token|auth|remember[\w-]*)=(?P<value>[\w.~+/%-]{16,500})
+password of a registry: login
+  "auth"\s*:\s*"(?P<value>[A-Za-z0-9+/]{8,500}={0,2})"
+password in a URL: password
+  ://[^\s/@:"'<>?]{0,100}:(?P<value>(?!\d+[/,:?])[^\s@"'<>]{1,200}?(?:@[^\s@/"'<>]{2,60})?)
+    @[\w\[{$%][^\s/@"'<>]{0,200}(?:[/\s"'<>`]|\Z)
+  <<lead>>[^\s/@:"'<>?]{0,100}:(?P<value>[^\s@/"'<>]{1,200})@[\w\[{$%]
+  @ `http:\/\/` `https:\/\/` `mysql:\/\/` `postgres:\/\/` `postgresql:\/\/` `redis:\/\/`
+  [?&]u(?:ser)?=[^&\s]{1,60}&p=(?P<value>[^&\s"'`]{6,200})
+  @ `&p=`
+key in a URL: random
+  <<lead>>v\d/(?P<value>[\w-]{32,64})
+  @ `infura.io/` `alchemy.com/`
+  https://(?P<value>[0-9a-zA-Z_-]{20,100})(?::[0-9a-f]{32})?@[\w-]+\.
+  code=(?<=[?&]code=)(?P<value>[\w+/=-]{40,200})
+  appid=(?<=[?&]appid=)(?P<value>[0-9a-f]{32})
+  key=(?<=[?&]key=)(?P<value>[\w%+/.=-]{16,500})
+secret of a provider: mixed
+  provider :\w+,\s*[^\s,]+,\s*["'](?P<value>[^"'\s]{16,200})["']
+password: password
+  "(?P<value>(?=[^"]*[a-z])[^"\\\r\n]{6,100})"\.toCharArray\(\)
+  @ `.toCharArray()`
+password: is_chosen
+  ftp [^\n]{0,200}<<[^\n]*\n(?:[^\n]{0,200}\n){0,4}?\s*user \S{1,60}[ ](?P<value>\S{6,100})
+  <<lead>>b?["'][\w.@-]{1,40}:(?P<value>[^"'\s:]{6,100})["']
+  @ `btoa(` `b64encode(` `Buffer.from(` `base64_encode(`
+  (?m)(?:^|> ?)AUTH (?:\w+ )?(?P<value>\S{6,100})\r?$
+  @ `AUTH `
+password in a connection string: password
+  "DSN=[^"\r\n]*", ?"[^"\r\n]{1,40}", ?"(?P<value>[^"\r\n]{6,100})"
+password in a connection string: mixed
+  (?<=[\w"'`= ]:)(?P<value>[^\s/:"'`]{6,100})@tcp\(
+  @ `@tcp(`
+signature in a URL: random
+  sig=(?<=[?&;'"]sig=)(?P<value>[\w%+/.=-]{20,800})
+  ignature=(?<=[-?&, ][sS]ignature=)(?P<value>[\w%+/.=-]{20,800})
+key by its name: random
+  \nkey[ ]?[=:][ ]?["']?(?P<value>[\w+/=-]{32,200})["']?\r?(?=\n|\Z)
+password of Maven: any
+  <master>(?P<value>\{[\w+/=-]{20,200}\})
+password of a source: word
+  BUNDLE_\w+:[ ]*["']?[\w.@+-]{1,60}:(?P<value>[^\s"'/]{6,200})
+password of a server: word
+  (?m)^\[?[\w.-]{3,100}\]?(?::\d{2,5})?[ \t]+[^\s:]{1,80}:(?P<value>[^\s:/][^\s:]{5,200})\r?$
+  @ `smtp` `]:587` `]:465` `]:25`
+password of a client: word
+  (?m)^"[^"\r\n]{1,80}"\s+\*\s+"(?P<value>[^\s"]{6,100})"[ \t*]*\r?$
+  @ `" * "` `"\t*\t"`
+webhook: has_random_part
+  https?://[^\s"'<>]{0,120}<<lead>>(?P<value>[\w@/.-]{30,400})
+  @ `webhook/` `webhooks/` `webhookb2/`
+password: word_or_phrase
+  SecureString\s+(?:-\w+\s+){0,2}["'](?P<value>[^"'\r\n$]{6,200})["']
+private key: key_text
+  rivateKey>\s*(?P<value>(?:[A-Za-z0-9+/=]{16,200}\s{0,20}){2,200})<
+  -----BEGIN [\w ]{0,40}(?:PRIVATE KEY|[sS]tatic key)(?: BLOCK| V1)?-----
+    (?P<value>(?:[^-]|-(?!----)){40,20000}?)(?=-----END|-----BEGIN|\Z)
+  BEGIN [A-Z ]{0,20}PRIVATE KEY-----(?P<value>(?:[\s"'+,#*/]|\\n)*(?:[A-Za-z0-9+/=]{32,}(?:
+    [\s"'+,#*/]|\\n)*)+)
+answer of a login: random
+  Digest [^\r\n]{0,400}?response="(?P<value>\w{32})
+key of a framework: random
+  base64:(?P<value>[A-Za-z0-9+/]{43}=)
+password of an account: any
+  <<lead>>(?P<value>[^\s:,"'<>{}]{6,200})
+  @ `{SHA}` `{SSHA}` `{PLAIN}` `{CRYPT}` `{noop}` `{bcrypt}`
+  list:[ ]*\|[ ]*\r?\n(?P<value>(?:[ ]+[a-z][\w-]{1,30}:[^\s:]{6,60}\r?\n)+)
+password of an account: mixed
+  :thin:[\w$]{1,60}/(?P<value>[^\s@"'/]{4,100})@
+  (?m)^[\w.*-]+:(?:\d{2,5}|\*):[\w.*-]+:[\w.*-]+:(?P<value>[^\s:]{6,100})\r?$
+  @ `:5432:` `:*:`
+password of an account: beside_user
+  <<lead>>[^\r\n/]{0,40}?(?<=[ (:`"'])[\w.@-]{1,40}
+    (?:[`"']{1,2}(?: ?/|(?<=`):) ?[`"']{1,2}| / (?=\S*[A-Z])(?=\S*\d))
+    (?P<value>[^`"'\s()]{6,60}?)(?=[`"').,;]{0,3}(?:\s|$))
+  @ `og in` `ogin` `ugang` `nmelden` `uth` `ign in` `ccount`
+webhook: any
+  hooks\.slack\.com/services/T\w+/B\w+/(?P<value>\w{20,})
+password in SQL: word
+  <<lead>>\s+(?i:(?:with\s+[\w"'`]+\s+)?(?:by|as)\s+(?:password\s+)?)\\*["']
+    (?P<value>(?:[^"'`\r\n\\]|'')+)\\*["']
+  @ `IDENTIFIED` `identified`
+  <<lead>>\s*(?:=\s*)?N?'(?P<value>(?:[^'\r\n]|''){6,200})'
+  @ `PASSWORD ` `with password ` `login password ` `PASSWORD=`
+  PASSWORD\(\s*'(?P<value>[^'\r\n]{6,200})'
+password in SQL: is_chosen
+  <<lead>>\s+(?i:by)\s+(?P<value>[\w#$!?+*.-]{6,60})
+  @ `IDENTIFIED` `identified`
+password of a network: any
+  WIFI:[^\r\n]{0,80}?P:(?P<value>[^;\r\n]{6,64});
+password of an account: word
+  uth\(\{\s*users: \{\s*["']?[\w.@-]+["']?:\s*["'](?P<value>[^"'\r\n]{6,100})["']
+  @ `users: {`
+shared secret: password
+  :\s*(?:EAP|XAUTH)\s+\\*["'](?P<value>(?:[^"'`\r\n\\]|'')+)\\*["']
+  @ `: EAP` `: XAUTH`
+hash of a password: any
+  \$(?:2[abxy]|1|5|6|7|y|gy|apr1|argon2(?:id?|d)|scrypt)\${1,2}[\w./$=,+-]{20,200}
+private key: any
+  Private-Lines: \d+\s+(?P<value>(?:[A-Za-z0-9+/=]{4,64}\s+){1,60})
+  <(?:P|Q|D|DP|DQ|InverseQ)>(?P<value>[A-Za-z0-9+/=]{20,})<
+  @ `RSAKeyValue`
+  "(?:d|p|q|dp|dq|qi|k)"\s*:\s*"(?P<value>[\w-]{20,})"
+  @ `"kty"`
+"""
+_CHECKS: dict[str, Check] = {
+    check.__name__.lstrip("_"): check
+    for check in (
+        *(_any, _word, _mixed, _random, _password, _login, _key_text, is_chosen),
+        *(_has_random_part, _word_or_phrase, _beside_user),
+    )
+}
+_LINE = re.compile(
+    r"(?m)^(?:(?P<kind>\S.*): (?P<check>\w+)|  (?P<pattern>\S.*)(?:\n  @ (?P<literals>.*))?)$"
 )
-# Patterns that begin with their literal are searched as they are, and these too, where a text has
-# the literal; all patterns else in the lines that have it.
+
+
+def _read_table() -> Iterator[_Form]:
+    kind = ""
+    check: Check = _any
+    for line in _LINE.finditer(_TABLE.replace("\n    ", "")):
+        if line["kind"]:
+            kind, check = line["kind"], _CHECKS[line["check"]]
+            continue
+        literals = re.findall("`([^`]+)`", (line["literals"] or "").replace(r"\t", "\t"))
+        pattern = line["pattern"].encode()
+        for lead in [literal.encode() for literal in literals] or [_literal(pattern)]:
+            expression = re.compile(pattern.replace(b"<<lead>>", re.escape(lead)))
+            yield _Form(kind, check, lead, _word_of(lead), expression, not literals)
+
+
+_FORMS = tuple(_read_table())
+# Patterns that do not hold their literal are searched wherever a text has it.
 _ANYWHERE = frozenset((b"RSAKeyValue", b'"kty"'))
 
 
 def find(text: Text) -> Iterator[Span]:
     """The secrets in a text that have a form of their own."""
-    for kind, lead, word, pattern, is_secret in _COMPILED:
-        if word and word not in text.words:
+    for form in _FORMS:
+        if form.word and form.word not in text.words:
             continue
-        for match in _matches(text.data, lead, pattern):
-            group = "value" if "value" in pattern.groupindex else 0
-            if is_secret(match[group]):
-                yield *match.span(group), kind
+        for match in _matches(text.data, form):
+            group = "value" if "value" in form.pattern.groupindex else 0
+            if form.is_secret(match[group]):
+                yield *match.span(group), form.kind
 
 
 def find_tokens(
@@ -482,17 +408,15 @@ def _is_login(value: bytes) -> bool:
         return False
 
 
-def _matches(data: bytes, lead: bytes, pattern: re.Pattern[bytes]) -> Iterator[re.Match[bytes]]:
-    if lead in _ANYWHERE:
-        yield from pattern.finditer(data) if lead in data else ()
+def _matches(data: bytes, form: _Form) -> Iterator[re.Match[bytes]]:
+    position = data.find(form.lead)
+    if form.begins or form.lead in _ANYWHERE:
+        start = position if form.begins else 0
+        yield from form.pattern.finditer(data, start) if position >= 0 else ()
         return
-    if pattern.pattern.startswith((lead, rb"\$")):
-        yield from pattern.finditer(data)  # which looks for its beginning first
-        return
-    position = data.find(lead)
     while position >= 0:
         start = max(data.rfind(b"\n", 0, position) + 1, position - 400)
         end = data.find(b"\n", position)
         end = min(len(data) if end < 0 else end + 1, position + 3000)
-        yield from pattern.finditer(data, start, end)
-        position = data.find(lead, end)
+        yield from form.pattern.finditer(data, start, end)
+        position = data.find(form.lead, end)

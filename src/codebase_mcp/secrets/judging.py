@@ -50,7 +50,7 @@ _EMPTY_WORDS = frozenset(
     b" optional missing empty blank unknown confirm confirmation current reset and or on off"
     b" for with from hello world data shared file authorization authentication header cookie"
     b" csrf jwt oauth hmac aes rsa encryption encrypted signing license master account webhook"
-    b" config setting settings env var variable input anonymous".split()
+    b" config setting settings env var variable input anonymous community".split()
 )
 _WORD = re.compile(rb"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 # Well-known words with digits: the rest of a value counts.
@@ -139,7 +139,7 @@ _PHRASE = re.compile(rb"[\w\x80-\xff][\w\x80-\xff,&!'+-]*(?: [\w\x80-\xff,&!?'+-
 _ABOUT_SECRETS = re.compile(
     rb"(?i:pass|secret|token|kennwor|wachtwoor|contrase|senha|clave|character|zeichen|eingeben"
     rb"|vergessen|forgot|repeat|again|invalid|required|missing|confirm|\b(?:pwd|key|user|login|enter"
-    rb"|your|please|bitte|ihr|must|read|from|if|is|are|the|too|short|long|weak|strong|least|empty"
+    rb"|your|please|ihr|must|read|from|if|is|are|the|too|short|long|weak|strong|least|empty"
     rb"|cannot|can't|type|match|reset|show|hide|new|old|not|no|for|of|with|error|failed|field|value|return|raise|true|false|none)\b)"
 )
 _BYTES = re.compile(rb"(?:\\x[0-9a-fA-F]{2}){8,}")

@@ -68,6 +68,7 @@ _NO_PASS = re.compile(
 _EXACT: dict[bytes, Sort] = {
     **dict.fromkeys((b"pass", b"pw", b"requirepass", b"userpass"), PASSWORD),
     **dict.fromkeys((b"pin", b"pincode"), CODE),
+    **dict.fromkeys((b"cred", b"creds"), SECRET),
     **dict.fromkeys((b"totp", b"auth", b"sid", b"sessionid", b"phpsessid", b"jsessionid"), KEY),
 }
 # Which keys and codes are secret; the rest are of caches, tables, countries and the public.
@@ -109,9 +110,12 @@ _ANCHORS = tuple(
     (stem.encode(), re.compile(stem.encode() + end))
     for stem, end in (
         ("pass", rb"(?:w|o|e\b|phr|cod|s?\b|[^a-z])"),
-        *((s, b"") for s in "pwd secret token creden mnemonic bearer geheim segret".split()),
+        *((s, b"") for s in "pwd secret token mnemonic bearer geheim segret".split()),
         *((stem, rb"\b") for stem in ("pw", "psk", "pepper", "mdp", "seed")),
         *((stem, rb"(?![a-z])") for stem in ("salt", "pin", "pincode")),
+        ("cred", rb"(?:en|s?(?![a-z]))"),
+        ("community", rb"\b"),
+        ("signing", rb"\b"),
         # Most codes and keys are refused at once, by the letter before them.
         ("code", rb"(?:(?<=[ksygrmp]code)|(?<=[ksygnrmp][_-]code))(?![a-z])"),
         (
@@ -223,7 +227,7 @@ def _sort_of_key(before: list[bytes]) -> Sort | None:
         return SECRET
     if before[-2:] == [b"pre", b"shared"] or before[-1:] == [b"preshared"]:
         return PASSWORD
-    is_header = before[:1] == [b"x"] and len(before) > 1
+    is_header = b"x" in before[:2] and len(before) > 1
     return KEY if is_header or not _SECRET_KEYS.isdisjoint(before[-1:]) else None
 
 
@@ -252,6 +256,12 @@ _BY_WHAT_IS_BEFORE = {
     b"phrase": lambda before: (
         None if {b"pass", b"seed", b"recovery"}.isdisjoint(before[-1:]) else PASSPHRASE
     ),
+    b"signing": lambda before: KEY if before else None,
+    b"community": lambda before: PASSWORD if before[-1:] == [b"snmp"] else None,
+    **dict.fromkeys(
+        (b"credential", b"credentials"),
+        lambda before: PASSWORD if before[-1:] in ([b"security"], [b"bind"]) else SECRET,
+    ),
     b"ident": lambda before: KEY if before[-1:] == [b"auth"] else None,
     **dict.fromkeys((b"code", b"codes"), _sort_of_code),
     b"session": _sort_of_session,
@@ -262,7 +272,8 @@ _BY_WHAT_IS_BEFORE = {
 def names_no_secret(data: bytes, name: Name, lead: bytes) -> bool:
     """Whether it is part of the name of a thing at Amazon, or a call of a method ``pass``."""
     is_call = data.startswith(b".pass(", name.end - 5)
-    return b"arn:" in lead[-80:] or lead.endswith(b"::") or is_call
+    is_type = lead.endswith(b"::") and b"." not in data[name.start : name.end]
+    return b"arn:" in lead[-80:] or is_type or is_call
 
 
 def is_weak_password(value: bytes, name: Name, *, is_expected: bool) -> bool:

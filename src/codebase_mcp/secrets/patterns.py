@@ -28,10 +28,12 @@ _PARTS = {
     # The words in a value before its secret part.
     b"scheme": (
         rb"(?i:(?:(?:bearer|basic|token|ssws|apikey|key|bot)[ =:]+|django-insecure-|base64:)?)"
+        rb"(?:[A-Z][\w-]{1,20}[ ](?=[\w.+/=~-]{20,400}[\"'`\r\n]))?"
     ),
     b"quoted": (
-        rb"""(?:[bBrRfFuULs@$N*]{0,2}|"(?=\\))(?P<quote>`["']|\\*(?:\"{3}|'{3}|["'`])|&quot;|\\u0022|%22)<<scheme>>"""
-        rb"""(?P<quoted>(?:\\.|[^\\\r\n]){1,2000}?)(?P=quote)(?![ \t]*(?::[ \t]*[^:=\s]|=>))"""
+        rb"""(?:[bBrRfFuULs@$N*]{0,2}|"(?=\\))(?P<quote>`["']|\\*(?:\"{3}|\"{2}(?=\w)|'{3}|["'`])|&quot;|\\u0022|%22)<<scheme>>"""
+        rb"""(?P<quoted>(?:(?P=quote){2}|(?!(?P=quote))(?:\\.|[^\\\r\n])){1,2000})"""
+        rb"""(?P=quote)(?![ \t]*(?::[ \t]*[^:=\s]|=>))"""
     ),
     b"percent": (
         rb"(?:(?:%[qQwW]?|qq?)(?:\((?P<round>[^)\r\n]{1,200})\)|\{(?P<curly>[^}\r\n]{1,200})\})"
@@ -96,7 +98,8 @@ BARE = _slot(
     _SIGNS + b"%",
     rb"<<closed>><<space>><<assign>><<space>><<bare>>",
     given_after=rb"(?:^|[\s\"'=,])[A-Z][A-Z0-9_]*|[ ]--?[A-Za-z][\w-]*[ =][\"']?[\w.-]+"
-    rb"|\b(?:put|write|set|POST|PUT) [^\s()]+ [\w.-]+|\w=[^\s(),\"']+ [\w.-]+",
+    rb"|\b(?:put|write|set|POST|PUT) [^\s()]+ [\w.-]+|\w=[^\s(),\"']+ [\w.-]+"
+    rb"|[(\[,]\s*[\"'][\w.-]+",
 )
 # After a sign or a bracket.
 _SLOTS = (
@@ -109,9 +112,15 @@ _SLOTS = (
     _slot(_SIGNS, rb"<<closed>><<space>>(?:=>|:=|\?=|[=:])[ \t]*(?:&\w+[ ])?<<line>>", "setting"),
     BARE,
     # ?password=…&   ;Password=…;
-    _slot(b"=", rb"""=(?P<bare>[^\s"'`<>&;\\,]{4,2000})""", "near"),
+    _slot(
+        b"=",
+        rb"""=(?:RAW\((?P<round>[^)\s]{4,200})\)|(?P<bare>[^\s"'`<>&;\\,]{4,2000}))""",
+        "near",
+    ),
     # ;Password=…;
-    _slot(b"=", rb"=(?P<line>[^\s;=\"'<>]+(?:[ ][^\s;=\"'<>]+){1,9})(?=[;\"'])"),
+    _slot(
+        b"=", rb"=(?P<line>[^\s;=\"'<>&]+(?:(?:[ ]&[ ]|&amp;|[ &])[^\s;=\"'<>&]+){1,9})(?=[;\"'])"
+    ),
     # ${PASSWORD:-…}
     _slot(b":", rb":[-=](?P<bare>[^\s{}]{4,200})\}", "literal"),
     # ${spring.password:…}
@@ -136,8 +145,18 @@ _SLOTS = (
     # = b64decode("…")
     _slot(b"=:", rb"<<closed>><<space>>(?:=>|[=:])<<space>><<call>><<quoted>>", "near"),
     # secret{"…"}   "password" to "…"   "password";s:8:"…"   &lt;password&gt;…
-    _slot(b"=", rb"=\{(?P<curly>[^{}\s]{4,100})\}", "near", "strong"),
-    _slot(b"{t-;", rb"<<closed>>(?:\{[ ]*|[ ](?:to|->)[ ]|;s:\d{1,4}:)<<quoted>>", "near"),
+    _slot(
+        b"=",
+        rb"=\{(?P<curly>(?:[^{}\r\n]|\}\}){4,100})\}",
+        *("near", "strong"),
+        given_after=rb";[\w ]*",
+    ),
+    _slot(
+        b"{t-;",
+        rb"<<closed>>(?:\{[ ]*|[ ](?:to|->)[ ]|;s:\d{1,4}:)<<quoted>>",
+        "near",
+        given_after=rb"s:\d{1,4}:\\?\"\w*",
+    ),
     _slot(b"&", rb"&gt;(?P<element>[^&\s]{4,200})&lt;/"),
     # .password("…")   password.equals("…")   get("#password").type("…")   .unwrap_or_else(|_| "…")
     _slot(
@@ -189,6 +208,13 @@ FURTHER_ON = _slot(
     "strong",
 )
 IN_PROSE = _slot(b"", SAID, "near", "strong", "literal")
+# … root password?⏎someone: …
+ANSWER = _slot(
+    b"",
+    rb"[^\r\n]{0,60}\?[ ]*\r?\n[^\r\n]{0,40}?[:<>-][ ]`?(?P<bare>[^\s`|<*][^\s`]{5,60})`?\r?$",
+    "near",
+    "strong",
+)
 # user … password …   "password" twice, as answers of an installer have it
 _BEHIND_USER = (
     rb"(?i:\b(?:user|username|login|host|machine|benutzer|connect|account))[ \t]+(?!and\b|or\b)\S+"

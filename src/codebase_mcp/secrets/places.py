@@ -33,6 +33,7 @@ from codebase_mcp.secrets.naming import (
     sort_of,
 )
 from codebase_mcp.secrets.patterns import (
+    ANSWER,
     BARE,
     BY_SIGN,
     ELEMENT,
@@ -56,6 +57,7 @@ from codebase_mcp.secrets.text import Span, Text
 
 _DISPATCH = re.compile(rb"""(?:\.value)?(?:\\*["'`]|&quot;|\\u0022|%22|[\])}]){0,4}[ \t]*""")
 _SHORT_NAME = 8
+_WORDS = re.compile(rb"[a-z\x80-\xff]+(?: [a-z\x80-\xff]+){2,}")
 # Where more names stand they have no values; a text made of names would take seconds.
 _BLOCK = 1024
 _MOST_IN_BLOCK = 48
@@ -80,6 +82,7 @@ _COMMENTED = re.compile(
 _USER = re.compile(rb"[\w.@%+-]{1,40}(?::|[ ]?/[ ]?)(?=[^\s:/]{6,100}$)")
 # A value directly after the name, as shells and commands have it.
 _TIGHT = re.compile(rb"=[^\s=]")
+_ESCAPED_QUOTE = re.compile(rb"\\+[\"'/]|\"\"|''|&quot;")
 _HEX_BYTES = re.compile(rb"[^;{}=]{0,40}=\s*\{\s*(?P<hex>(?:0x[0-9a-fA-F]{2}[,\s]*){8,})\}")
 # The text on a line before the name of a setting.
 _SETTING = re.compile(
@@ -90,7 +93,7 @@ _SETTING = re.compile(
 # Before a name that is given a value.
 _DEFINED = re.compile(rb"""(?:define[( ]["' ]{0,2}|^\s*@|^\s*set(?:[ ]-\w+)*[ ])$""")
 # Names that are words of the language too: "pass `x` to it".
-_WORDS = frozenset((b"pass", b"passes", b"auth", b"bearer"))
+_WORDS_OF_CODE = frozenset((b"pass", b"passes", b"auth", b"bearer"))
 _DIGIT = re.compile(rb"\d")
 _CODE = re.compile(rb"\d{4,12}|(?=\w*\d)\w{6,20}")
 _OF_TEXTS = re.compile(rb"[\s\\,(){}<>=]")
@@ -106,7 +109,7 @@ _VARIABLE_OF_IMAGE = re.compile(rb"\s*(?:ENV|setenv|SetEnv|\w{3,7}_param)[ \t]+\
 _ENVIRONMENT = re.compile(rb"(?:env\w*(?:\.\w+)?|define)[(\[]\s*[\"']\w*$", re.IGNORECASE)
 # The settings beside the password of a connection.
 _CONNECTION = re.compile(
-    rb"(?i:\b(?:host|hostname|port|server|database|dbname|url|pool|driver|ssid)\b[\"']?(?:\s*[:=>]|\s+value=)"
+    rb"(?i:\b(?:host|hostname|port|server|database|dbname|url|pool|driver|adapter|ssid)\b[\"']?(?:\s*[:=>]|\s+value=)"
     rb"|\b(?:user|username|login|uid)[\"']?\s*[:=>]\s*[\"']?[\w.@-]+[\"']?\s*[,;\r\n}<])"
 )
 # Names of no field that is shown, and what follows a name in code.
@@ -141,7 +144,9 @@ class _Context:
         self.lead = data[max(line, first) : name.start]
         self.its_name = data[name.start : name.end]
         self.follows = data[name.end : name.end + 1]
-        self.is_option = self.its_name[:1] == b"-" and self.follows in (b"=", b" ")
+        self.is_option = (self.its_name[:1] == b"-" and self.follows in (b"=", b" ")) or (
+            self.follows == b":" and self.lead.endswith(b" /")
+        )
         self.is_argument = self.is_option or (
             self.follows == b"=" and _QUERY.search(self.lead[-100:]) is not None
         )
@@ -160,6 +165,8 @@ class _Context:
     def is_secret(self, slot: Slot, match: re.Match[bytes], group: str) -> bool:
         """Whether what a place holds is a secret."""
         value = match[group]
+        if group == "quoted":
+            value = _ESCAPED_QUOTE.sub(b"'", value)
         if _names_itself(self.its_name, value):
             return False
         is_given = self._is_given(slot, match, group)
@@ -177,7 +184,7 @@ class _Context:
         if _is_secret(value, self.name, is_stated, is_literal):
             return True
         if b" " in value:
-            may_be_phrase = is_given or self._may_be_phrase(slot, group)
+            may_be_phrase = is_given or self._may_be_phrase(slot, group, value)
             return may_be_phrase and is_phrase(value) and sort_of(value) is None
         is_assigned = is_stated and is_literal and self.name.sort is PASSWORD
         return is_assigned and (
@@ -196,7 +203,7 @@ class _Context:
             return self.name.sort is not PASS and is_said(self.lead, match)
         if slot in SPACED and group == "bare" and not is_option_value(self.lead, match):
             return False
-        if self.is_option and slot in SPACED:
+        if self.is_option and (slot in SPACED or slot is BARE):
             return True
         if slot is BARE and not _TIGHT.match(self.data, self.name.end):
             return False
@@ -237,7 +244,7 @@ class _Context:
             )
         )
 
-    def _may_be_phrase(self, slot: Slot, group: str) -> bool:
+    def _may_be_phrase(self, slot: Slot, group: str, value: bytes) -> bool:
         """Whether words may be a secret: in code, among settings of a connection, by default.
 
         Elsewhere they are rather a text that is shown beside a field.
@@ -247,6 +254,10 @@ class _Context:
         kind = self.name.sort.kind
         if _ENVIRONMENT.search(self.lead[-40:]):
             return kind in (PASSWORD.kind, SECRET.kind)
+        if slot.is_stated and group == "quoted":
+            name = self.its_name.lower()
+            if b"phrase" in name or (name.endswith(b"secret") and _WORDS.fullmatch(value)):
+                return True
         if not slot.is_stated or kind != PASSWORD.kind:
             return False
         if self.its_name.isupper() or self.lead.endswith(b"<") or _QUERY.search(self.lead[-100:]):
@@ -283,7 +294,9 @@ def _slots_after(context: _Context) -> Iterator[tuple[Slot, int]]:
     end = _DISPATCH.match(data, name.end).end()  # type: ignore[union-attr]
     sign = data[end : end + 1]
     is_spaced = data[end - 1 : end] in (b" ", b"\t")
-    is_word = context.its_name.lower() in _WORDS and data[name.start - 1 : name.start] != b"<"
+    is_word = (
+        context.its_name.lower() in _WORDS_OF_CODE and data[name.start - 1 : name.start] != b"<"
+    )
     for slot in BY_SIGN.get(sign, ()):
         yield slot, name.end
     if is_spaced:
@@ -304,15 +317,23 @@ def _slots_after(context: _Context) -> Iterator[tuple[Slot, int]]:
     yield FURTHER_ON, name.end
     if sign in b"*`:i=>|(f" or sign >= b"\x80" or data[end - 1 : end] in (b" ", b"`"):
         yield IN_PROSE, name.end
+    yield from _slots_of_marks(text, name)
+    for word in () if VALUE_WORDS.isdisjoint(text.words) else VALUE_WORDS:
+        match = text.lower.find(word, name.end, name.end + LONGEST_WITHIN)
+        if match >= 0 and GAP.fullmatch(data, name.end, match):
+            yield from ((slot, match) for slot in WITHIN)
+
+
+def _slots_of_marks(text: Text, name: Name) -> Iterator[tuple[Slot, int]]:
+    """The places behind a question mark or the end of an element."""
+    data = text.data
+    if data.find(b"?", name.end, name.end + 60) >= 0:
+        yield ANSWER, name.end
     if data[name.end : name.end + 2] == b"</":
         yield NEXT_ELEMENT, name.end
     closed = data.find(b">", name.end, name.end + 90) if text.has_elements else -1
     if closed >= 0 and data.find(b"</", closed, closed + 2200) >= 0:
         yield ELEMENT, name.end
-    for word in () if VALUE_WORDS.isdisjoint(text.words) else VALUE_WORDS:
-        match = text.lower.find(word, name.end, name.end + LONGEST_WITHIN)
-        if match >= 0 and GAP.fullmatch(data, name.end, match):
-            yield from ((slot, match) for slot in WITHIN)
 
 
 def _is_strong(value: bytes, name: Name, *, is_far: bool = True) -> bool:
@@ -375,7 +396,7 @@ def _is_secret(value: bytes, name: Name, is_stated: bool, is_literal: bool) -> b
     if b" " in value and not is_stated:
         return False
     if sort is CODE:
-        return is_stated and is_literal and _CODE.fullmatch(value) is not None
+        return is_stated and is_literal and (_CODE.fullmatch(value) is not None or is_strong(value))
     if sort is not PASSWORD and (user := _USER.match(value)) and is_chosen(value[user.end() :]):
         return True
     if len(value) < sort.shortest:

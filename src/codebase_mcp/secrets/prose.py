@@ -14,7 +14,8 @@ _WIDE_COLON = "\uff1a"
 # From the end of a password's name to the end of the password.
 SAID = (
     r"(?:\*\*|_|>|<<closed>>)"
-    r"(?P<whose>[ ](?:for|für|of|du|de|del|der|des|von|vom|zum|zu|voor|per|para|pour)[ ]"
+    r"(?P<whose>[ ](?:for|für|of|du|de|del|der|des|von|vom|zum|zu|voor|per|para|pour|do"
+    r"|dla|til|för|al)[ ]"
     r"""[^\r\n:=.,;"'`(){}<>*]{1,40}?"""
     rf"(?=[ ]?(?:[:=→]|{_DASHES}|{_WIDE_COLON})|[ ](?:{_VERBS})[\s:])|[ ]\([^()\r\n]{{1,30}}\))?"
     rf"""(?:[ ]?(?P<verb>(?:{_VERBS})(?=[\s:"'`*])|是|は))?"""
@@ -56,6 +57,8 @@ def is_said(lead: bytes, match: re.Match[bytes]) -> bool:  # noqa: PLR0911 - a c
         return verb is not None
     if match["mark"]:
         is_shown = match["mark"] not in (b'"', b"'") and ends
+        if sign is None and is_odd and value.lower() != value:
+            return True
         return verb is not None or (sign is not None and (is_odd or is_shown))
     if verb == b"to":
         return _CHANGED.search(lead) is not None

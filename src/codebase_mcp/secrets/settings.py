@@ -9,6 +9,7 @@ from codebase_mcp.secrets.naming import PASSPHRASE, PASSWORD, Name, sort_of
 _LONG_NUMBER = 8
 # A variable of a shell or of an environment file: what follows is a text.
 _VARIABLE = re.compile(rb"[A-Z][A-Z0-9_]+=(?=\S)")
+_CONSTANT = re.compile(rb"[A-Z][A-Z0-9_]+: +")
 # A word that may be a password: a name of code rather has capitals within or is joined.
 _WORD = re.compile(rb"[a-z]{6,}|[\w!#$%&*+?@^~.-]*\d[\w!#$%&*+?@^~-]*|(?:[a-z]*[A-Z]+){3,}[a-z]*")
 # Words joined by signs: where the lines around are settings, no expression.
@@ -16,7 +17,7 @@ _JOINED_WORDS = re.compile(
     rb"(?=\D)[\w\x80-\xff]{2,40}(?:[-+&!#*~?.]{1,2}[\w\x80-\xff]{1,40}){0,8}[-+&!#*~?]{0,3}"
 )
 _SIGNS_OF_TEXTS = re.compile(
-    rb"[-+&!#*~?\x80-\xff]|\.\w+\.|[^_]_[a-zA-Z]+_[^_]|^[A-Z]\w*[a-z]_[a-z]"
+    rb"[-+&!#*~?\x80-\xff]|\.\w+\.|[^_]_[a-zA-Z]+_[^_]|^[A-Z]\w*[a-z]_[a-zA-Z]"
 )
 _SPACED_EQUALS = re.compile(rb"[\"']?(?:[ \t]+=|=[ \t])")
 _LINE_OF_CODE = re.compile(
@@ -29,6 +30,10 @@ _LABELLED = re.compile(
     rb"|[:=]\s*[A-Z][A-Za-z]+[?!,;]?\s*(?:=.*)?$"
 )
 _CAPITALIZED = re.compile(rb"[A-Z][a-z\x80-\xff]{5,}")
+# A line of a file of properties.
+_PROPERTY = re.compile(
+    rb"\s*(?:[#!;].*|\[[\w.: -]+\]|[a-zA-Z][\w.-]*(?P<sign>=)[^\s(),;{}\"']*)?\s*"
+)
 END_OF_LINE = re.compile(rb"[ \t]*(?:[ ][#;][^\r\n]*)?(?:\r?\n|\Z)")
 
 
@@ -46,10 +51,17 @@ def is_text(data: bytes, name: Name, value: bytes, end: int) -> bool:
         or END_OF_LINE.match(data, end) is None
     ):
         return False
-    is_alone = _WORD.fullmatch(value) or (
-        is_joined(value)
-        and (b"." not in value or _SPACED_EQUALS.match(data, name.end) is None)
-        and _is_among_settings(data, name.start)
+    is_constant = _CONSTANT.match(data, name.start) is not None and value.islower()
+    if is_constant and _is_among_settings(data, name.start):
+        return sort_of(value) is None
+    is_alone = (
+        _WORD.fullmatch(value)
+        or _is_property(data, name.start, end)
+        or (
+            is_joined(value)
+            and (b"." not in value or _SPACED_EQUALS.match(data, name.end) is None)
+            and _is_among_settings(data, name.start)
+        )
     )
     if _CAPITALIZED.fullmatch(value):
         is_alone = _is_among_settings(data, name.start) and not is_label(data, name.start, end)
@@ -71,10 +83,24 @@ def is_joined(value: bytes) -> bool:
     return bool(_JOINED_WORDS.fullmatch(value) and _SIGNS_OF_TEXTS.search(value))
 
 
+def _is_property(data: bytes, start: int, end: int) -> bool:
+    """Whether this line and those around it are ``name=value``."""
+    line = data.rfind(b"\n", 0, start) + 1
+    lines = [
+        _PROPERTY.fullmatch(around) for around in (data[line:end], *_lines_around(data, start))
+    ]
+    return all(lines) and sum(bool(match and match["sign"]) for match in lines) > 1
+
+
 def _is_among_settings(data: bytes, position: int) -> bool:
     """Whether neither the line before nor the line behind is code."""
+    return not any(map(_LINE_OF_CODE.search, _lines_around(data, position)))
+
+
+def _lines_around(data: bytes, position: int) -> tuple[bytes, bytes]:
+    """The line before and the line behind that of a position, in part where they are long."""
     start = data.rfind(b"\n", 0, position)
     end = data.find(b"\n", position)
     before = data[max(data.rfind(b"\n", 0, max(start, 0)) + 1, start - 200) : max(start, 0)]
     behind = data[end + 1 : end + 200].split(b"\n", 1)[0] if end >= 0 else b""
-    return not (_LINE_OF_CODE.search(before) or _LINE_OF_CODE.search(behind))
+    return before, behind

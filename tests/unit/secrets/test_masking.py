@@ -69,6 +69,20 @@ def test_what_is_no_secret_stays(text: str) -> None:
     assert mask(text).text == text
 
 
+@pytest.mark.parametrize(
+    ("text", "secret"),
+    [
+        ("password = 'it''s-Zebra9'", "it''s-Zebra9"),
+        ('pwd = "Ab""cd""7x"', 'Ab""cd""7x'),
+        ('password: "R0te Gr\\"utze"', 'R0te Gr\\"utze'),
+        ('"{""password"":""Tulpe-77x""}"', "Tulpe-77x"),
+        ("Driver={x};UID=u;PWD={a;b-Wal}}3};", "a;b-Wal}}3"),
+    ],
+)
+def test_quotes_within_a_secret_do_not_end_it(text: str, secret: str) -> None:
+    assert mask(text).text == text.replace(secret, "*" * len(secret))
+
+
 @pytest.mark.parametrize("lead", ["", "é€😀 = 1\n", "\r\n\r\n"])
 def test_lines_and_columns_stay(lead: str) -> None:
     before = f'{lead}password = "Tr0ub4dör' + "&3\"  # a comment\nlogin(name, password='x')\n"
