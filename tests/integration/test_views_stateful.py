@@ -14,7 +14,7 @@ import subprocess
 import tempfile
 import uuid
 from collections.abc import Callable, Coroutine, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 from uuid import UUID
@@ -96,21 +96,19 @@ class Stopped(Exception):
     """Ends a run in the middle."""
 
 
+@dataclass(frozen=True)
 class StoppedIndexer(CommitIndexer):
     """Indexes a commit until it has reported some times."""
 
-    def __init__(self, app: App, pool: PreparerPool, after: int, *, by_cancelling: bool) -> None:
-        super().__init__(app.database, app.models, pool)
-        self._after = after
-        self._by_cancelling = by_cancelling
+    after: int
+    by_cancelling: bool
 
     async def run(self, *arguments: Any, **_: Any) -> CommitRun:
         """Index, as far as it goes."""
         task = asyncio.current_task()
         assert task is not None
-        return await super().run(
-            *arguments, progress=stop_after(self._after, task if self._by_cancelling else None)
-        )
+        progress = stop_after(self.after, task if self.by_cancelling else None)
+        return await CommitIndexer.run(self, *arguments, progress=progress)
 
 
 def stop_after(reports: int, task: asyncio.Task[Any] | None) -> Callable[[RunProgress], None]:
@@ -447,7 +445,9 @@ class Walk(RuleBasedStateMachine):
 
     async def stopped(self, ref: str, after: int, *, by_cancelling: bool) -> None:
         project, _ = await self.app.resolver.resolve(self.project_id, ANONYMOUS)
-        indexer = StoppedIndexer(self.app, self.pool, after, by_cancelling=by_cancelling)
+        indexer = StoppedIndexer(
+            self.app.database, self.app.models, self.pool, after, by_cancelling=by_cancelling
+        )
         views = Views(self.app.database, lambda: indexer, self.app.trees.selection_of)
         with contextlib.suppress(Stopped, asyncio.CancelledError), one_file_a_batch():
             await views.choose(project, ref)

@@ -16,7 +16,7 @@ from codebase_mcp.errors import CodebaseError
 from codebase_mcp.secrets.values import mask_values
 from codebase_mcp.settings.table import DEFAULT_REPLY_CHARS
 from codebase_mcp.telemetry.calls import tool_call
-from codebase_mcp.tools.arguments import Arguments, aliases_in, check_operation
+from codebase_mcp.tools.arguments import aliases_in, check_operation
 from codebase_mcp.tools.clients import Replies
 from codebase_mcp.tools.fields import RecordReply
 from codebase_mcp.tools.reply import Reply, unexpected
@@ -76,7 +76,8 @@ async def reply_of(
             check_operation(spec.operations, parsed)
             kinds: tuple[str, ...] = ()
             if issubclass(spec.reply, RecordReply):
-                parsed, kinds = _masked(parsed)
+                masked, kinds = mask_values(arguments)
+                parsed = parsed.checked(masked) if kinds else parsed
             given = frozenset(arguments)
             app = await open_app()
             caller = Caller(app, report_progress, given, identity, replies, reply_chars)
@@ -90,13 +91,6 @@ async def reply_of(
             raise _as_documented(spec, error) from error
         except Exception as error:  # logged here, where the log still knows the tool
             raise unexpected(error) from error
-
-
-def _masked(arguments: Arguments) -> tuple[Arguments, tuple[str, ...]]:
-    """The arguments with stars for secrets, and the kinds of those."""
-    values = arguments.model_dump(mode="json", by_alias=True, exclude_unset=True)
-    masked, kinds = mask_values(values)
-    return (arguments.checked(masked) if kinds else arguments), kinds
 
 
 def _use_own_name(spec: ToolSpec, error: CodebaseError) -> None:
