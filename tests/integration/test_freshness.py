@@ -90,6 +90,20 @@ async def test_a_new_file_is_found(app: App, project_id: str, root: Path) -> Non
     assert report.index.checked_at is not None
 
 
+async def test_projects_with_different_numbers_of_repositories_are_checked_side_by_side(
+    app: App, database: Database, project_id: str, root: Path, make_repo: Callable[..., Path]
+) -> None:
+    more = f"{project_id}-more"
+    for name in ("second", "third"):
+        await app.index(make_repo(name=name), more)
+    try:
+        both = [await find_project(database, project) for project in (project_id, more)]
+        for _ in range(20):
+            await asyncio.gather(*(app.freshness.follow(project) for project in both * 10))
+    finally:
+        await app.drop_project(more)
+
+
 async def test_a_second_later_another_new_file_is_found(
     app: App, project_id: str, root: Path
 ) -> None:

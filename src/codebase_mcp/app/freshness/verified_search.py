@@ -248,14 +248,15 @@ class Freshness:
                 return []  # a network drive hangs
         idle = [check for check in checks if check.task is None]
         roots = [check.tree.root for check in idle]
-        self._checkouts = asyncio.get_running_loop().run_in_executor(
+        states = asyncio.get_running_loop().run_in_executor(
             self._threads, lambda: [checkout_state(root) for root in roots]
         )
-        await asyncio.wait([self._checkouts], timeout=budget_s)
-        if not self._checkouts.done():
+        self._checkouts = states  # another search may replace it while this one waits
+        await asyncio.wait([states], timeout=budget_s)
+        if not states.done():
             return []
         changed = []
-        for check, state in zip(idle, self._checkouts.result(), strict=True):
+        for check, state in zip(idle, states.result(), strict=True):
             if state != check.checkout and check.is_trusted:
                 changed.append(check)
             check.checkout = state
