@@ -309,3 +309,14 @@ async def test_agents_get_a_text(
         cut = await text("references", name="charge", max_chars=300)
         assert len(cut) <= 300
         assert cut.splitlines()[-1].startswith("… ")
+
+
+@pytest.mark.usefixtures("shop")
+@pytest.mark.parametrize("ref", ["", "HEAD"])
+async def test_a_repository_of_another_project_is_not_found_in_any_state(
+    call: Caller, project_id: str, ref: str
+) -> None:
+    asked = {"name": "charge", "repository_id": "00000000-0000-4000-8000-000000000000"}
+    state = {"ref": ref} if ref else {}
+    error = await call.error("symbol", **asked, **state, project_id=project_id)
+    assert error["code"] == "PROJECT_NOT_FOUND"

@@ -52,7 +52,7 @@ FILTERS = [
 def tree(tmp_path: Path) -> Path:
     """Real code in several languages."""
     root = tmp_path / "real"
-    for name in ("search", "index", "database", "background"):
+    for name in ("search", "index", "database", "access"):
         shutil.copytree(PACKAGE / name, root / name, ignore=shutil.ignore_patterns("*.pyc"))
     return root
 
@@ -112,7 +112,7 @@ async def test_one_of_two_repositories_that_share_files_answers_as_if_it_were_al
     app: App, by_database: App, tree: Path, project_id: str, searched: int
 ) -> None:
     roots = [tree, tree.with_name("other")]
-    for name in ("search", "background"):
+    for name in ("search", "access"):
         shutil.copytree(tree / name, roots[1] / name)
     (roots[1] / "own.py").write_text("def parse_query(text):\n    return text.split()\n")
     both = [(await app.index(root, project_id)).run.repository_id for root in roots]

@@ -85,9 +85,7 @@ class Symbols:
                     self._views.forget()
                     raise SnapshotDropped
                 if not states:
-                    raise ProjectNotFound(
-                        "Nothing is indexed in the project", hint="Call index_repository first."
-                    )
+                    raise _nothing_indexed()
                 notice = _notice(question, chosen, states)
                 try:
                     facts = await answer(tx, question, [state.snapshot_id for state in states])
@@ -110,6 +108,8 @@ class Symbols:
             return None
         if " " not in ref and ".." not in ref:
             chosen = await self._views.choose(project, ref, scope.only)
+            if not chosen.names:
+                raise _nothing_indexed()
             if not chosen.snapshot_ids:
                 raise IndexingFailed(
                     f"{ref} is still being indexed", hint="Ask again in some seconds."
@@ -118,6 +118,10 @@ class Symbols:
                 return chosen
         rule = "one branch, tag or commit"
         raise InvalidInput.of("ref", ref, f"{ref!r} names several states", rule=rule)
+
+
+def _nothing_indexed() -> ProjectNotFound:
+    return ProjectNotFound("Nothing is indexed in the project", hint="Call index_repository first.")
 
 
 def _notice(

@@ -356,7 +356,8 @@ def _expanded(ranked: Sequence[RankedFile]) -> float:
 
 
 def _score(odds: float) -> float:
-    return math.sqrt(1 / (1 + math.exp(-odds)))
+    # exp of more than 709 overflows: a file may lie that far behind the only place of a name.
+    return math.sqrt(1 / (1 + math.exp(min(-odds, 700.0))))
 
 
 def _most(files: Sequence[RankedFile], signal: str) -> float:

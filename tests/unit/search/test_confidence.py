@@ -233,3 +233,8 @@ def test_what_this_code_hardly_has_scores_below_what_it_may_have() -> None:
     assert here.answerable >= LEAST_ANSWERABLE
     assert confidences(weak, here)[0].similarity == LEAST_FIRST
     assert confidences(strong, here)[0].similarity > LEAST_FIRST
+
+
+def test_a_file_however_far_behind_has_a_score() -> None:
+    first, second = confidences([make_ranked(0.001), make_ranked(-50.0)], NOTHING)
+    assert 0 <= second.similarity <= first.similarity
