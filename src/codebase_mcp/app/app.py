@@ -432,7 +432,10 @@ class App:
         from codebase_mcp.access.health import examine  # noqa: PLC0415 - for this alone
 
         return await examine(
-            *(self.database, self.resolver, project_id, identity),
+            self.database,
+            self.resolver,
+            project_id,
+            identity,
             models=self.models,
             queue=self.jobs,
             version=PROGRAM_VERSION,

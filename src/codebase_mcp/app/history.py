@@ -102,7 +102,12 @@ class History:
                 commits = await search_history(tx, question, filters, limit + 1)
         latency_ms = (time.perf_counter() - started) * 1000
         return HistoryReport(
-            *(tuple(commits[:limit]), project, source, repositories, latency_ms, scope),
+            commits=tuple(commits[:limit]),
+            project=project,
+            project_source=source,
+            repositories=repositories,
+            latency_ms=latency_ms,
+            scope=scope,
             has_more=len(commits) > limit,
             read=read,
             notices=tuple(notices),
@@ -199,7 +204,11 @@ class History:
             depth = None if facts.depth else await asyncio.to_thread(self._depth, facts)
             try:
                 commits = await refresh_history(
-                    *(self._database, model, project, facts.repository_id, facts.root),
+                    self._database,
+                    model,
+                    project,
+                    facts.repository_id,
+                    facts.root,
                     depth=depth,
                     wait=False,
                 )

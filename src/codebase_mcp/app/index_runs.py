@@ -141,7 +141,11 @@ class IndexRuns:
         try:
             model = await self.models.primary()
             return run, await refresh_history(
-                *(self.database, model, project, run.repository_id, run.root),
+                self.database,
+                model,
+                project,
+                run.repository_id,
+                run.root,
                 depth=depth,
                 renew=True,
             )

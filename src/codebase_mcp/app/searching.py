@@ -101,7 +101,12 @@ class Searches:
                 changes = await self._app.history.last_changes(project, answer)
         latency_ms = watch.elapsed_s() * 1000
         return SearchReport(
-            *(answer, project, scope.source, truth, latency_ms, scope),
+            answer=answer,
+            project=project,
+            project_source=scope.source,
+            index=truth,
+            latency_ms=latency_ms,
+            scope=scope,
             notes=tuple(notes),
             help=help_,
             refs={commit: mask_token(name) for commit, name in names.items()},

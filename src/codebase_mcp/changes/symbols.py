@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from textwrap import dedent
 
 from codebase_mcp.chunking.lines import normalise_newlines
@@ -229,13 +229,8 @@ def _sort_out_moved(removed: Sequence[_Unmatched], added: Sequence[_Unmatched]) 
             continue
         origin = candidates.pop(0)
         moved_away.add(id(origin))
-        listed = unmatched.listed
         unmatched.changes.moved.append(
-            ChangedSymbol(
-                *(listed.name, listed.kind, listed.path, listed.start_line, listed.end_line),
-                old_name=origin.listed.name,
-                old_path=origin.listed.path,
-            )
+            replace(unmatched.listed, old_name=origin.listed.name, old_path=origin.listed.path)
         )
     for unmatched in removed:
         if id(unmatched) not in moved_away:

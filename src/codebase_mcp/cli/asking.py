@@ -58,23 +58,20 @@ async def search(options: argparse.Namespace, settings: Settings) -> int:
     ref = " ".join(options.ref) if options.ref else None
     async with open_shell(with_check_limit(settings)) as shell:
         app = await shell.app()
-        project, repository = (
-            await project_here(app, options, shell.identity),
-            repository_here(options),
-        )
+        project = await project_here(app, options, shell.identity)
+        repository = repository_here(options)
         if options.json:
             arguments = {
                 "query": query,
                 "project_id": project,
                 "repository_id": repository,
                 "ref": ref,
-                **{
-                    name: getattr(options, name)
-                    for name in (
-                        *("limit", "context_lines", "explain"),
-                        *("file_type", "directory", "with_history"),
-                    )
-                },
+                "limit": options.limit,
+                "context_lines": options.context_lines,
+                "explain": options.explain,
+                "file_type": options.file_type,
+                "directory": options.directory,
+                "with_history": options.with_history,
             }
             given = {name: value for name, value in arguments.items() if value is not None}
             return print_json(await shell.call("search_code", given))

@@ -136,7 +136,11 @@ class Indexer:
         operation = operation_id or uuid4()
         with paced(progress) as pace:
             request = _RunRequest(
-                *(project, root, selection, operation, pace.follow),
+                project,
+                root,
+                selection,
+                operation,
+                pace.follow,
                 name=name,
                 force=force,
                 is_requested=True,
@@ -204,8 +208,17 @@ class Indexer:
                 await record.plan(tx, len(listing.files), plan.unchanged, has_work=has_work)
             counts = RunCounts.of(listing, plan)
             batches = Batches(
-                *(self.database, self.pool, project, snapshot, model, tree.read_files),
-                *(stored, counts, request.progress, held, record),
+                database=self.database,
+                pool=self.pool,
+                project=project,
+                snapshot=snapshot,
+                model=model,
+                read_files=tree.read_files,
+                stored=stored,
+                counts=counts,
+                progress=request.progress,
+                held=held,
+                record=record,
             )
             error = await batches.run(plan, lambda tx: store.finish_run(tx, snapshot, counts))
             run = self._result(request, plan, counts, error, name=name, profile=profile)
@@ -241,8 +254,16 @@ class Indexer:
                 await store.forget_files(tx, snapshot, plan.removed)
         counts = RunCounts.of(listing, plan)
         batches = Batches(
-            *(self.database, self.pool, project, snapshot, model, tree.read_files),
-            *(stored, counts, request.progress, held),
+            database=self.database,
+            pool=self.pool,
+            project=project,
+            snapshot=snapshot,
+            model=model,
+            read_files=tree.read_files,
+            stored=stored,
+            counts=counts,
+            progress=request.progress,
+            held=held,
         )
         error = await batches.run(
             plan, lambda tx: store.finish_partial_run(tx, snapshot, scope, counts)

@@ -162,7 +162,12 @@ class CommitIndexer:
         counts = RunCounts.of(listing.listing, plan)
         model = await self.models.of_index(snapshot.profile)
         batches = Batches(
-            *(self.database, self.pool, request.project, snapshot, model, read),
+            database=self.database,
+            pool=self.pool,
+            project=request.project,
+            snapshot=snapshot,
+            model=model,
+            read_files=read,
             stored={},
             counts=counts,
             progress=progress,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Collection, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -14,6 +14,7 @@ from codebase_mcp.database.connection import Database, Transaction
 from codebase_mcp.database.naming import behind_lock, index_lock, watch_lock
 from codebase_mcp.database.projects import Project, list_projects
 from codebase_mcp.database.queries import load_queries
+from codebase_mcp.database.transaction import Row
 from codebase_mcp.embedding.profile import Profile
 from codebase_mcp.index.plan import StoredFile
 from codebase_mcp.source.selection import Selection
@@ -174,12 +175,23 @@ async def load_trees(tx: Transaction) -> list[Tree]:
     rows = await tx.fetch_all(_SQL["trees"])
     locks = [lock(row[0]) for row in rows for lock in (index_lock, watch_lock, behind_lock)]
     held = await tx.held(locks)
-    return [
-        Tree(
-            *(row[0], Path(row[1]), row[2], row[3], row[4], row[5], row[6], row[7], row[8]),
-            Profile.from_row(row[9:]),
-            is_running=index_lock(row[0]) in held,
-            is_watched=watch_lock(row[0]) in held and behind_lock(row[0]) not in held,
-        )
-        for row in rows
-    ]
+    return [_tree(row, held) for row in rows]
+
+
+def _tree(row: Row, held: Collection[str]) -> Tree:
+    repository_id, root, snapshot_id, generation, pending, is_complete, *more = row
+    selected_by, ignore_patterns, was_cancelled, *profile = more
+    return Tree(
+        repository_id=repository_id,
+        root=Path(root),
+        snapshot_id=snapshot_id,
+        generation=generation,
+        files_pending=pending,
+        is_complete=is_complete,
+        selected_by=selected_by,
+        ignore_patterns=ignore_patterns,
+        was_cancelled=was_cancelled,
+        profile=Profile.from_row(profile),
+        is_running=index_lock(repository_id) in held,
+        is_watched=watch_lock(repository_id) in held and behind_lock(repository_id) not in held,
+    )
