@@ -11,14 +11,13 @@ from codebase_mcp.access.resolution import Resolver
 from codebase_mcp.app.first_runs import ReportProgress
 from codebase_mcp.app.freshness.verified_search import Freshness
 from codebase_mcp.app.scopes import CallScope, NamedRepository, Scopes
-from codebase_mcp.app.views import ChosenViews, Views
+from codebase_mcp.app.views import ChosenViews, Views, nothing_indexed
 from codebase_mcp.database.connection import Database
 from codebase_mcp.database.projects import Project
 from codebase_mcp.errors import (
     IndexingFailed,
     InvalidInput,
     NotFound,
-    ProjectNotFound,
     SnapshotDropped,
 )
 from codebase_mcp.model import WORKTREE
@@ -85,7 +84,7 @@ class Symbols:
                     self._views.forget()
                     raise SnapshotDropped
                 if not states:
-                    raise _nothing_indexed()
+                    raise nothing_indexed()
                 notice = _notice(question, chosen, states)
                 try:
                     facts = await answer(tx, question, [state.snapshot_id for state in states])
@@ -109,7 +108,7 @@ class Symbols:
         if " " not in ref and ".." not in ref:
             chosen = await self._views.choose(project, ref, scope.only)
             if not chosen.names:
-                raise _nothing_indexed()
+                raise nothing_indexed()
             if not chosen.snapshot_ids:
                 raise IndexingFailed(
                     f"{ref} is still being indexed", hint="Ask again in some seconds."
@@ -118,10 +117,6 @@ class Symbols:
                 return chosen
         rule = "one branch, tag or commit"
         raise InvalidInput.of("ref", ref, f"{ref!r} names several states", rule=rule)
-
-
-def _nothing_indexed() -> ProjectNotFound:
-    return ProjectNotFound("Nothing is indexed in the project", hint="Call index_repository first.")
 
 
 def _notice(

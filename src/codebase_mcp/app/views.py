@@ -197,9 +197,7 @@ class Views:
             return cached
         trees = await self._trees(project, only)
         if not trees and only is None:
-            raise ProjectNotFound(
-                "Nothing is indexed in the project", hint="Call index_repository first."
-            )
+            raise nothing_indexed()
         bounds = _RANGE.fullmatch("HEAD..worktree" if ref == UNCOMMITTED else ref)
         if bounds is not None:
             views, is_complete = await self._choose_range(project, trees, bounds)
@@ -466,3 +464,8 @@ async def _exists(repository: GitRepository, name: str) -> bool:
     except InvalidInput:
         return False
     return True
+
+
+def nothing_indexed() -> ProjectNotFound:
+    """The error for a project that has none of the repositories of a call."""
+    return ProjectNotFound("Nothing is indexed in the project", hint="Call index_repository first.")

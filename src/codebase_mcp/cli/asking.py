@@ -14,7 +14,7 @@ from codebase_mcp.cli.calling import open_shell
 from codebase_mcp.cli.commands import SYMBOL_OPERATIONS
 from codebase_mcp.cli.here import project_here, repository_here, shown_progress
 from codebase_mcp.cli.numbers import number_of
-from codebase_mcp.cli.output import print_json, reply_budget, say
+from codebase_mcp.cli.output import local_time, print_json, reply_budget, say
 from codebase_mcp.errors import InvalidInput
 from codebase_mcp.settings.loading import DEFAULT, Settings
 
@@ -294,7 +294,7 @@ async def branches(options: argparse.Namespace, settings: Settings) -> int:
             ref.name + (" *" if ref.is_head else ""),
             ref.kind,
             ref.commit[:12],
-            datetime.fromtimestamp(ref.committed_at, UTC).astimezone().strftime("%Y-%m-%d %H:%M"),
+            local_time(datetime.fromtimestamp(ref.committed_at, UTC)),
             *map(str, distances.get(ref, ())),
         ]
         for ref in refs

@@ -18,8 +18,8 @@ from codebase_mcp.app.background.audit import AuditEntry, load_entries
 from codebase_mcp.app.erasure import Target
 from codebase_mcp.cli.calling import identity_here
 from codebase_mcp.cli.files import appearing, opened
-from codebase_mcp.cli.output import ask, print_json, say
-from codebase_mcp.cli.showing import console, counted, local_time
+from codebase_mcp.cli.output import ask, local_time, print_json, say
+from codebase_mcp.cli.showing import console, counted
 from codebase_mcp.cli.terminal import Terminal
 from codebase_mcp.database.backup import BackupFacts
 from codebase_mcp.database.upgrade import SchemaState
@@ -230,7 +230,7 @@ async def audit(options: argparse.Namespace, settings: Settings) -> int:
     for entry in entries:
         who = " ".join(filter(None, (entry.owner or "-", entry.key_id, entry.peer)))
         tool = " ".join(filter(None, (entry.tool, entry.operation)))
-        at, took = local_time(entry.at.isoformat()), f"{entry.duration_ms:.0f}"
+        at, took = local_time(entry.at), f"{entry.duration_ms:.0f}"
         table.add_row(at, who, tool, entry.project_id or "-", entry.outcome, took)
     console.print(table)
     return 0

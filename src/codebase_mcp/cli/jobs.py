@@ -15,8 +15,8 @@ from codebase_mcp.app.background.lifespan import backfilling
 from codebase_mcp.app.background.worker import Worker
 from codebase_mcp.cli.calling import identity_here
 from codebase_mcp.cli.numbers import number_of
-from codebase_mcp.cli.output import print_json
-from codebase_mcp.cli.showing import console, local_time
+from codebase_mcp.cli.output import local_time, print_json
+from codebase_mcp.cli.showing import console
 from codebase_mcp.errors import InvalidInput, NotFound
 from codebase_mcp.index.queue import NO_WORKER, IndexJob
 from codebase_mcp.settings.loading import Settings
@@ -112,7 +112,7 @@ def _show(jobs: list[IndexJob]) -> None:
             job.project_id or "(default)",
             job.root,
             _status(job),
-            local_time(since.isoformat()),
+            local_time(since),
         )
     console.print(table)
     for job in jobs:

@@ -13,8 +13,8 @@ from rich.table import Column, Table
 
 from codebase_mcp.access.identity import SCOPES, Access, Scope
 from codebase_mcp.access.keys import PREFIX, Key, create_key, list_keys, revoke_key, rotate_key
-from codebase_mcp.cli.output import print_json, say, warn
-from codebase_mcp.cli.showing import console, local_time
+from codebase_mcp.cli.output import local_time, print_json, say, warn
+from codebase_mcp.cli.showing import console
 from codebase_mcp.database.connection import Database
 from codebase_mcp.errors import InvalidInput
 from codebase_mcp.settings.choices import database_target
@@ -93,8 +93,8 @@ async def list_all(options: argparse.Namespace, settings: Settings) -> int:
             ", ".join(key.projects),
             "all allowed" if key.roots is None else ", ".join(key.roots),
             key.state,
-            local_time(_iso(key.expires_at)) or "never",
-            local_time(_iso(key.last_used_at)) or "never",
+            local_time(key.expires_at) or "never",
+            local_time(key.last_used_at) or "never",
         )
     console.print(table)
     return 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from codebase_mcp.printable import printable, printable_json
@@ -32,6 +33,14 @@ def warn(text: str) -> None:
 def ask(question: str) -> None:
     """Put a question to a person, on standard error; the answer comes after it in its line."""
     print(printable(question), end=" ", file=sys.stderr, flush=True)
+
+
+def local_time(time: datetime | str | None) -> str:
+    """A time in the local time zone, to the minute; texts are in ISO 8601."""
+    if time is None:
+        return ""
+    at = datetime.fromisoformat(time) if isinstance(time, str) else time
+    return at.astimezone().strftime("%Y-%m-%d %H:%M")
 
 
 def print_json(content: Any, *, indent: int | None = 2) -> int:

@@ -12,8 +12,8 @@ from rich.text import Text
 from rich.tree import Tree
 
 from codebase_mcp.cli.calling import Shell, open_shell
-from codebase_mcp.cli.output import print_json
-from codebase_mcp.cli.showing import console, local_time
+from codebase_mcp.cli.output import local_time, print_json
+from codebase_mcp.cli.showing import console
 from codebase_mcp.records.ids import Shown, whole_id
 from codebase_mcp.records.work_items import root_ids
 from codebase_mcp.settings.loading import Settings

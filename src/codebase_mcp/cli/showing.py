@@ -1,14 +1,13 @@
-"""What several commands print: counts, times, and the console for a person."""
+"""What several commands print: counts, and the console for a person."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime
 
 from codebase_mcp.cli.terminal import Terminal
 from codebase_mcp.tools.replies.changes import counted
 
-__all__ = ["console", "counted", "encoding_counts", "local_time"]
+__all__ = ["console", "counted", "encoding_counts"]
 
 console = Terminal()
 
@@ -17,10 +16,3 @@ def encoding_counts(encodings: Mapping[str, int]) -> str:
     """How many files are not in UTF-8, by encoding."""
     counts = ", ".join(f"{number} in {name}" for name, number in encodings.items())
     return f"not UTF-8: {counts}"
-
-
-def local_time(time: str | None) -> str:
-    """A time in the local time zone."""
-    if time is None:
-        return ""
-    return datetime.fromisoformat(time).astimezone().strftime("%Y-%m-%d %H:%M")

@@ -22,6 +22,7 @@ from codebase_mcp.search.candidates import Candidates, scaled_cosines
 from codebase_mcp.search.lists import MEANING_CHUNKS, ListSource
 from codebase_mcp.search.query import Query, name_stems
 from codebase_mcp.search.ranking import RankedFile
+from codebase_mcp.search.relevance import score_of
 from codebase_mcp.search.scope import QueryVector
 from codebase_mcp.search.signals import path_facts
 from codebase_mcp.text.tokens import word_stems, words_of
@@ -302,12 +303,12 @@ def confidences(
     leads = [file.score / top if top > 0 else 0.0 for file in ranked]
     odds = _log_odds(FIRST_WEIGHTS, first_evidence(ranked, leads, asked))
     may_answer = asked.answerable >= LEAST_ANSWERABLE or asked.literal
-    first = max(_score(odds), LEAST_FIRST) if may_answer else min(_score(odds), MOST_ELSEWHERE)
+    first = max(score_of(odds), LEAST_FIRST) if may_answer else min(score_of(odds), MOST_ELSEWHERE)
     if by_chance:
         first = min(first, LEAST_FIRST)
     intercept, by_first, by_lead = OTHERS_WEIGHTS.values()
     base = intercept + by_first * odds
-    others = (Confidence(min(first, _score(base + by_lead * lead)), lead) for lead in leads[1:])
+    others = (Confidence(min(first, score_of(base + by_lead * lead)), lead) for lead in leads[1:])
     return [Confidence(first, 1.0), *others]
 
 
@@ -353,11 +354,6 @@ def _expanded(ranked: Sequence[RankedFile]) -> float:
         return 0.0
     before = sum(file.signals["expansion"] > own for file in ranked)
     return RANKS_HALVING / (RANKS_HALVING + before)
-
-
-def _score(odds: float) -> float:
-    # exp of more than 709 overflows: a file may lie that far behind the only place of a name.
-    return math.sqrt(1 / (1 + math.exp(min(-odds, 700.0))))
 
 
 def _most(files: Sequence[RankedFile], signal: str) -> float:

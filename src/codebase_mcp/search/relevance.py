@@ -104,9 +104,11 @@ def floor_among(compared: int) -> float:
 
 
 def relevance(evidence: float) -> float:
-    """A score from 0 to 1.
+    """A score from 0 to 1: 0.9 and above excellent, 0.7 an even chance, below 0.6 poor."""
+    return score_of(STEEPNESS * (evidence - EVEN_EVIDENCE))
 
-    As in the search of code it is the square root of the probability that this was meant: 0.9 and
-    above excellent, 0.7 an even chance, below 0.6 poor.
-    """
-    return math.sqrt(1 / (1 + math.exp(STEEPNESS * (EVEN_EVIDENCE - evidence))))
+
+def score_of(log_odds: float) -> float:
+    """The square root of the probability with these log odds."""
+    # exp of more than 709 overflows: a file may lie that far behind the only place of a name.
+    return math.sqrt(1 / (1 + math.exp(min(-log_odds, 700.0))))
