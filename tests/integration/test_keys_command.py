@@ -16,6 +16,7 @@ import httpx2
 import pytest
 from tests.integration.conftest import Shell
 
+from codebase_mcp.cli.showing import console
 from codebase_mcp.database.connection import Embedded
 from codebase_mcp.database.server import EmbeddedServer
 from codebase_mcp.secrets.masking import mask
@@ -100,8 +101,11 @@ def test_keys_are_made_listed_rotated_and_revoked(shell: Shell) -> None:
 
 
 def test_a_key_indexes_where_nothing_is_allowed_for_all_or_it_has_roots_of_its_own(
-    shell: Shell,
+    shell: Shell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # The list has the keys of other tests too, some of them long: nothing in it may wrap.
+    monkeypatch.setattr(console, "width", 10_000)
+
     def made(*options: str) -> tuple[object, object]:
         answer = shell("keys", *options, "--json")
         assert "no effect" not in answer.stderr

@@ -116,10 +116,10 @@ _TOKENS = re.compile(
     rb"|(?P<encoded_private_key>LS0tLS1CRUdJTiB(?!DRVJU|QVUJM)[A-Za-z0-9+/]{20,}={0,2})"
     rb"|(?P<encoded_registry_login>eyJhdXRocyI6[A-Za-z0-9+/]{20,}={0,2})"
     rb"|(?P<minisign_key>RWRTY0Iy[A-Za-z0-9+/]{40,}={0,2})"
+    rb"|(?P<codebase_mcp_key>cbm_[A-Za-z0-9]{12}_[A-Za-z0-9]{43}(?![A-Za-z0-9]))"
     rb"|(?P<token_by_its_form>(?!sha\d|pk_|pub)[a-z][a-z0-9]{1,11}[_-](?:[A-Za-z0-9]{2,12}"
     rb"[_-]){0,2}"
     rb"[A-Za-z0-9]{30,120}(?![\w+/=-]))"
-    rb"|(?P<codebase_mcp_key>cbm_[A-Za-z0-9]{12}_[A-Za-z0-9]{43}(?![A-Za-z0-9]))"
 )
 # Capitals, small letters and digits in a long run.
 _MIXED_CASE = re.compile(

@@ -119,3 +119,8 @@ def test_stars_stand_for_any_secret_of_the_same_length_and_for_nothing_else() ->
 def test_another_detector_makes_indexes_outdated() -> None:
     """If this fails, increment SECRETS_VERSION and write both down here."""
     assert (SECRETS_VERSION, version("kingfisher-secret-scanner")) == (4, "1.5.0")
+
+
+def test_a_key_of_our_own_is_masked_however_few_digits_it_has() -> None:
+    key = "cbm_xFthWMGNdvA4_" + "yulwEnKyhPIKaMVRuOWlUTPHOsQrBUvZQuiUoSSMVcx"
+    assert key[4:] not in mask(f"curl -H 'X: {key}' # how it is called").text
