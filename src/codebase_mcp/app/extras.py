@@ -27,7 +27,7 @@ async def notes_of(database: Database, project: Project, answer: Answer) -> list
 
 
 async def usage_of_first(database: Database, project: Project, answer: Answer) -> Usage | None:
-    """The certain uses of the first hit; None if there are none, or if they cannot be read."""
+    """The certain uses of the first hit; None without such uses, or if they cannot be read."""
     hit = next(iter(answer.hits), None)
     if hit is None or hit.symbol is None or hit.kind in PROSE_KINDS:
         return None

@@ -94,7 +94,7 @@ class HistoryFacts:
 async def load_histories(tx: Transaction) -> list[HistoryFacts]:
     """The repositories of a project, by root."""
     rows = await tx.fetch_all(_SQL["histories"])
-    return [HistoryFacts(number, Path(root), name, depth) for number, root, name, depth in rows]
+    return [HistoryFacts(id_, Path(root), name, depth) for id_, root, name, depth in rows]
 
 
 async def refresh_history(

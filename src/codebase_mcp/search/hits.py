@@ -136,7 +136,7 @@ def first_lines(text: str, count: int) -> list[str]:
 
 
 def chunk_strengths(file: RankedFile) -> dict[int, float]:
-    """The strength of each chunk in the candidate lists; the first chunk if there is none."""
+    """The strength of each chunk in the candidate lists; else the first chunk."""
     evidence = file.candidate.evidence
     top = evidence.best_words or 1.0
     words = _WORDS * min(file.coverage, 1.0) / top

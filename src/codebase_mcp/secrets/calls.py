@@ -91,41 +91,42 @@ def find(text: Text) -> Iterator[Span]:
 
 
 def _by_place(text: Text) -> Iterator[Span]:
-    """The passwords among the arguments of well-known calls."""
+    """The passwords among the arguments of well-known calls, and the keys that decoders take."""
     for name, places in _PLACES_OF_CALLS.items():
-        if not _WORDS_OF_CALLS[name] <= text.words:
-            continue
-        for call in positions_of(text.lower, name + b"("):
-            if text.lower[call - 1 : call].isalnum():
-                continue
-            end = call + len(name) + 1
-            is_other = name in (b"connect", b"bind") and _HOST.match(text.data, end) is None
-            if is_other or (
-                name in _DECODERS
-                and _KEY_BEFORE.search(text.lower, max(0, call - 80), call) is None
-            ):
-                continue
-            for number in range(max(places) + 1):
-                argument = _ARGUMENT.match(text.data, end)
-                if argument is None:
-                    break
-                group = "double" if argument["double"] is not None else "single"
-                value = argument[group]
-                if (
-                    value
-                    and number in places
-                    and value[:1] != b"<"
-                    and (
-                        evidence(value) is Evidence.RANDOM
-                        if name in _DECODERS
-                        else is_given_password(value) or is_phrase(value)
-                    )
-                ):
-                    kind = "secret" if name in _DECODERS else "password"
-                    yield *argument.span(group), f"{kind} given to a call"
-                if argument["end"] == b")":
-                    break
-                end = argument.end()
+        if _WORDS_OF_CALLS[name] <= text.words:
+            for start in positions_of(text.lower, name + b"("):
+                if _may_take_secret(text, name, start):
+                    yield from _arguments_at(text.data, name, start + len(name) + 1, places)
+
+
+def _may_take_secret(text: Text, name: bytes, start: int) -> bool:
+    """Whether it is a call of this name, with a host if many calls have it, or of a key."""
+    if text.lower[start - 1 : start].isalnum():
+        return False
+    if name in (b"connect", b"bind"):
+        return _HOST.match(text.data, start + len(name) + 1) is not None
+    return name not in _DECODERS or (
+        _KEY_BEFORE.search(text.lower, max(0, start - 80), start) is not None
+    )
+
+
+def _arguments_at(data: bytes, name: bytes, end: int, places: list[int]) -> Iterator[Span]:
+    """The secrets at some places among the arguments that begin at ``end``."""
+    is_decoder = name in _DECODERS
+    for number in range(max(places) + 1):
+        argument = _ARGUMENT.match(data, end)
+        if argument is None:
+            return
+        group = "double" if argument["double"] is not None else "single"
+        value = argument[group]
+        if value and number in places and value[:1] != b"<":
+            if is_decoder and evidence(value) is Evidence.RANDOM:
+                yield *argument.span(group), "secret given to a call"
+            elif not is_decoder and (is_given_password(value) or is_phrase(value)):
+                yield *argument.span(group), "password given to a call"
+        if argument["end"] == b")":
+            return
+        end = argument.end()
 
 
 def _of_call(data: bytes, start: int, *, takes_pair: bool, is_login: bool) -> Iterator[Span]:

@@ -158,7 +158,6 @@ def _read_synopses() -> tuple[dict[bytes, list[_Option]], list[tuple[bytes, _Opt
             lead = "IDENTIFY "
         if written.startswith((f"{lead}PASSWORD", f"{lead}USER:")) and lead != " -":
             lead = lead.rstrip(" ")
-        pattern = b""
         end = len(lead.rstrip(" "))
         pattern = re.escape(written[:end]).encode()
         while end < len(written):

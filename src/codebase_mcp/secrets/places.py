@@ -305,9 +305,7 @@ def _slots_after(context: _Context) -> Iterator[tuple[Slot, int]]:
             and not context.is_option
             and not _USER_BEFORE.search(data, max(0, name.start - 100), name.start)
         )
-        if not _ENV.isdisjoint(text.words) and _VARIABLE_OF_IMAGE.fullmatch(
-            data, data.rfind(b"\n", max(0, name.start - _LONGEST_LEAD), name.start) + 1, name.start
-        ):
+        if not _ENV.isdisjoint(text.words) and _VARIABLE_OF_IMAGE.fullmatch(context.lead):
             yield REST, name.end
         for slot in () if is_word else SPACED:
             if not slot.begins or sign in slot.begins:

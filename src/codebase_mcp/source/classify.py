@@ -264,7 +264,7 @@ def _is_minified(head: bytes) -> bool:
 
 
 def language_of_shebang(head: bytes) -> str | None:
-    """The language of the interpreter in the first line; None if there is none of a language."""
+    """The language of the interpreter that the first line names, or None."""
     line = _SHEBANG.match(head[:256])
     if line is None:
         return None

@@ -254,7 +254,7 @@ class _Git:
         return tip.ref.removeprefix(_BRANCHES) if is_branch else None
 
     def commit(self, ref: str) -> str:
-        """The commit of a ref; empty if there is none."""
+        """The commit of a ref, or an empty text."""
         try:
             return self.run("rev-parse", "--quiet", "--verify", f"{ref}^{{commit}}").strip()
         except GitFailed:

@@ -152,8 +152,9 @@ class Freshness:
         await self.follow(project, budget_s=budget_s, only_check=True)
         states = {}
         for tree in await self._trees.load(project):
-            number = tree.repository_id
-            states[number] = await self._state_of(project, number, tree.files_pending)
+            states[tree.repository_id] = await self._state_of(
+                project, tree.repository_id, tree.files_pending
+            )
         return states
 
     async def state_of(

@@ -2,7 +2,7 @@
 
 An edit has four methods. ``add`` returns the text with our part, added or updated. ``remove``
 returns the text without it, and without the created sections that are empty then. ``find`` returns
-our part or an entry of the same name, None if there is none. ``is_bare`` tells whether the text has
+our part or an entry of the same name, or None. ``is_bare`` tells whether the text has
 no content besides our part. Everything else stays unchanged. All raise `Refused` for an invalid
 text.
 """
