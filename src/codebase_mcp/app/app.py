@@ -73,12 +73,14 @@ if TYPE_CHECKING:
     from codebase_mcp.app.changes import Changes
     from codebase_mcp.app.dry_run import DryRun
     from codebase_mcp.app.erasure import Erasure
+    from codebase_mcp.app.exact import ExactSearch
     from codebase_mcp.app.history import History
     from codebase_mcp.app.symbols import Symbols
     from codebase_mcp.app.transfers import Transfers
     from codebase_mcp.app.views import Views
     from codebase_mcp.index.progress import RunProgress
     from codebase_mcp.records.page import Page, Paging
+    from codebase_mcp.search.text_image import TextImages
 
 __all__ = ["App", "HistoryReport", "InProject", "IndexReport", "ProjectFacts", "SearchReport"]
 
@@ -175,6 +177,27 @@ class App:
         from codebase_mcp.app.symbols import Symbols  # noqa: PLC0415
 
         return Symbols(self.database, self.resolver, self.scopes, self.views, self.freshness)
+
+    @cached_property
+    def text_images(self) -> TextImages:
+        from codebase_mcp.search.text_image import TextImages  # noqa: PLC0415
+
+        return TextImages(Path(self.settings.data_dir) / "texts")
+
+    @cached_property
+    def exact(self) -> ExactSearch:
+        """Search for exact text."""
+        from codebase_mcp.app.exact import ExactSearch  # noqa: PLC0415
+
+        return ExactSearch(
+            self.database,
+            self.resolver,
+            self.scopes,
+            self.freshness,
+            self.trees,
+            lambda: self.views,
+            self.text_images,
+        )
 
     @cached_property
     def transfers(self) -> Transfers:

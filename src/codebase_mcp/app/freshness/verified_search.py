@@ -157,6 +157,19 @@ class Freshness:
             )
         return states
 
+    async def differing(self, project: Project, tree: Tree) -> set[str] | None:
+        """The paths at which a tree is known to differ from its index; None if they are unknown."""
+        if not self._budget_s:
+            return set()
+        state = await self._state_of(project, tree.repository_id, tree.files_pending)
+        pending = self._check_of(project, tree).pending
+        if state.state == "ready":
+            return set()
+        is_known = state.state == "stale" and not (
+            pending.needs_full_run or pending.is_being_indexed
+        )
+        return set(pending.paths) if is_known else None
+
     async def state_of(
         self, project: Project, snapshots: Sequence[ScopedSnapshot]
     ) -> IndexFreshness:

@@ -1,0 +1,417 @@
+"""Exact search: every line that matches a pattern, in files as they are now or in a commit.
+
+Texts come from the index, in which secrets are masked. Files that differ from it, and files that
+are too large for it, are read from the disk: a secret in them can neither match nor be shown.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter, OrderedDict, defaultdict
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from itertools import accumulate
+from json import loads
+from pathlib import Path
+from uuid import UUID
+
+from codebase_mcp.access.identity import ANONYMOUS, Identity
+from codebase_mcp.access.resolution import ProjectSource, Resolver
+from codebase_mcp.app.first_runs import ReportProgress
+from codebase_mcp.app.freshness.tree_check import differences
+from codebase_mcp.app.freshness.trees import IndexedTrees, Tree
+from codebase_mcp.app.freshness.verified_search import Freshness, IndexFreshness
+from codebase_mcp.app.scopes import CallScope, NamedRepository, Scopes
+from codebase_mcp.app.views import ChosenViews, Views, nothing_indexed
+from codebase_mcp.database.connection import Database, Transaction
+from codebase_mcp.database.literals import array_literal
+from codebase_mcp.database.projects import Project
+from codebase_mcp.database.queries import load_queries
+from codebase_mcp.errors import CodebaseError, IndexingFailed, SnapshotDropped
+from codebase_mcp.index.plan import StoredFile
+from codebase_mcp.model import WORKTREE, SourceFile
+from codebase_mcp.search.changes import Touched, load_touched
+from codebase_mcp.search.exact import (
+    Definition,
+    FileMatches,
+    TextFile,
+    extension_of,
+    ordered,
+    with_lines,
+    within_change,
+)
+from codebase_mcp.search.filters import FileFilters
+from codebase_mcp.search.scope import ScopedSnapshot
+from codebase_mcp.search.text_image import SnapshotTexts, TextImages, ended
+from codebase_mcp.search.text_pattern import Span, TextMatcher, TextQuery
+from codebase_mcp.source.read import SourceText
+from codebase_mcp.source.source_tree import SourceTree, source_tree_at
+from codebase_mcp.text.tokens import fold
+
+_SQL = load_queries("codebase_mcp.search", "exact.sql")
+_SCOPE = load_queries("codebase_mcp.search", "search.sql")["scope"]
+
+# A question may scan for this long; the reply says if that was not enough.
+MAX_SCAN_S = 5.0
+
+# Files that are too large for the index are read up to this size.
+MAX_FILE_BYTES = 64 << 20
+
+# The list of the files that are too large for the index is valid for this long.
+_LARGE_FILES_S = 10.0
+
+# The files of so many snapshots are kept in memory.
+_MOST_TABLES = 4
+
+
+@dataclass(frozen=True, slots=True)
+class TextQuestion:
+    """What to search, and where; ``limit`` is of lines that are shown, none are lost otherwise."""
+
+    query: TextQuery
+    filters: FileFilters = field(default_factory=FileFilters)
+    ref: str | None = None
+    context_lines: int = 0
+    limit: int = 50
+
+
+@dataclass(frozen=True, slots=True)
+class TextReport:
+    """The lines that match, by file, in the order in which they are shown.
+
+    ``not_searched`` counts files by reason. ``is_complete`` is false if the time was not enough.
+    ``refs`` maps the commits that were searched to their refs.
+    """
+
+    question: TextQuestion
+    files: tuple[FileMatches, ...]
+    not_searched: Mapping[str, int]
+    is_complete: bool
+    index: IndexFreshness
+    project: Project
+    project_source: ProjectSource
+    scope: CallScope
+    refs: Mapping[str, str]
+    latency_ms: float
+
+    @property
+    def total(self) -> int:
+        """How many lines match, in all files."""
+        return sum(matches.count for matches in self.files)
+
+
+@dataclass(frozen=True, slots=True)
+class _OnDisk:
+    """Files that are read from a tree on disk, and the paths for which the index is not used."""
+
+    tree: SourceTree
+    files: tuple[SourceFile, ...]
+    instead_of: frozenset[str] = frozenset()
+
+
+@dataclass(slots=True)
+class ExactSearch:
+    """Searches texts in the projects of a database.
+
+    ``images`` are copies of texts on this machine. ``_tables`` are the files of the snapshots that
+    were searched last, ``_large`` the files of a root that are too large for the index.
+    """
+
+    _database: Database
+    _resolver: Resolver
+    _scopes: Scopes
+    _freshness: Freshness
+    _trees: IndexedTrees
+    _views: Callable[[], Views]
+    _images: TextImages
+    _tables: OrderedDict[tuple[str, int, UUID], list[TextFile]] = field(default_factory=OrderedDict)
+    _large: dict[Path, tuple[float, _OnDisk | None]] = field(default_factory=dict)
+
+    async def find(
+        self,
+        question: TextQuestion,
+        project_id: str | None = None,
+        identity: Identity = ANONYMOUS,
+        *,
+        repository: NamedRepository = None,
+        report: ReportProgress | None = None,
+    ) -> TextReport:
+        """All matching lines; ``repository`` and ``report`` are as for `App.search`.
+
+        Raises:
+            InvalidInput: the pattern or the ref is invalid.
+            ProjectNotFound: unknown, or never indexed.
+            IndexingFailed: the ref is still being indexed, or cannot be.
+            DatabaseUnavailable: the index cannot be read.
+        """
+        started = time.monotonic()
+        matcher = TextMatcher.compile(question.query)
+        scope = await self._scopes.resolve(project_id, identity, repository, report=report)
+        project, source = scope.project, scope.source
+        async with self._resolver.raise_not_found_if_dropped(project, source):
+            if scope.first_runs and not scope.trees:
+                raise IndexingFailed(
+                    "The files of the repository are still being listed",
+                    hint="Ask again in some seconds.",
+                )
+            chosen = await self._chosen(project, question.ref, scope)
+            ids = scope.snapshot_ids if chosen is None else chosen.snapshot_ids
+            changed = await self._changed(project, scope.trees, ids)
+            scan = await self._prepare(project, question, matcher, ids, chosen)
+            for snapshot in scan.snapshots:
+                large = await self._large_files(snapshot)
+                on_disk = [part for part in (changed.get(snapshot.id), large) if part is not None]
+                await asyncio.to_thread(scan.search, snapshot, on_disk)
+            async with self._database.bounded_read(project) as tx:
+                files = await scan.with_lines(tx)
+            index = await self._freshness.state_of(project, scan.snapshots)
+        return TextReport(
+            question=question,
+            files=tuple(files),
+            not_searched=+scan.not_searched,
+            is_complete=scan.is_complete,
+            index=index,
+            project=project,
+            project_source=source,
+            scope=scope,
+            refs={} if chosen is None else chosen.names,
+            latency_ms=(time.monotonic() - started) * 1000,
+        )
+
+    async def _chosen(
+        self, project: Project, ref: str | None, scope: CallScope
+    ) -> ChosenViews | None:
+        """The snapshots of a ref; None for the files on disk, whose index is updated first."""
+        if ref is None or ref == WORKTREE:
+            await self._freshness.follow(project, scope.snapshot_ids)
+            return None
+        chosen = await self._views().choose(project, ref, scope.only)
+        if not chosen.snapshot_ids:
+            raise IndexingFailed(f"{ref} is still being indexed", hint="Ask again in some seconds.")
+        return chosen
+
+    async def _prepare(
+        self,
+        project: Project,
+        question: TextQuestion,
+        matcher: TextMatcher,
+        ids: Collection[int] | None,
+        chosen: ChosenViews | None,
+    ) -> _Scan:
+        """Everything that a scan of the snapshots needs."""
+        async with self._database.bounded_read(project) as tx:
+            rows = await tx.fetch_all(_SCOPE, ids=None if ids is None else array_literal(ids))
+            snapshots = tuple(map(ScopedSnapshot.from_row, rows))
+            if ids is not None and len(snapshots) < len(ids):
+                self._views().forget()
+                raise SnapshotDropped
+            if not snapshots:
+                raise nothing_indexed()
+            tables = await self._load_tables(tx, project, snapshots)
+            has_ranges = chosen is not None and chosen.ranges
+            return _Scan(
+                question=question,
+                matcher=matcher,
+                snapshots=snapshots,
+                tables=tables,
+                texts={
+                    snapshot.id: await self._images.texts_of(
+                        tx,
+                        f"{project.schema_name}-{snapshot.repository_id}",
+                        "" if snapshot.view == WORKTREE else snapshot.view,
+                        [text.text_id for text in tables[snapshot.id] if text.text_id is not None],
+                    )
+                    for snapshot in snapshots
+                },
+                touched=await load_touched(tx, chosen.ranges) if chosen and has_ranges else None,
+                until=time.monotonic() + MAX_SCAN_S,
+            )
+
+    async def _load_tables(
+        self, tx: Transaction, project: Project, snapshots: Sequence[ScopedSnapshot]
+    ) -> dict[int, list[TextFile]]:
+        """The files of each snapshot, from memory if they are the same as before."""
+        keys = {s.id: (project.schema_name, s.id, s.version) for s in snapshots}
+        missing = {s.id: s for s in snapshots if keys[s.id] not in self._tables}
+        if missing:
+            tables: dict[int, list[TextFile]] = {snapshot_id: [] for snapshot_id in missing}
+            for snapshot_id, *facts in await tx.fetch_all(
+                _SQL["files"], ids=array_literal(missing)
+            ):
+                tables[snapshot_id].append(TextFile(missing[snapshot_id], *facts))
+            self._tables |= {keys[snapshot_id]: table for snapshot_id, table in tables.items()}
+        loaded = {snapshot_id: self._tables[key] for snapshot_id, key in keys.items()}
+        for key in keys.values():
+            self._tables.move_to_end(key)
+        while len(self._tables) > max(_MOST_TABLES, len(keys)):
+            self._tables.popitem(last=False)
+        return loaded
+
+    async def _changed(
+        self, project: Project, trees: Iterable[Tree], ids: Collection[int] | None
+    ) -> dict[int, _OnDisk]:
+        """The files on disk that their index does not have as they are, by snapshot."""
+        changed = {}
+        for tree in trees:
+            if ids is not None and tree.snapshot_id not in ids:
+                continue
+            paths = await self._freshness.differing(project, tree)
+            if paths is None or paths:
+                stored = await self._trees.stored_files(project, tree.snapshot_id)
+                with suppress(OSError, CodebaseError):  # the files are not on this machine
+                    changed[tree.snapshot_id] = await asyncio.to_thread(
+                        self._compare, tree, paths, stored
+                    )
+        return changed
+
+    def _compare(
+        self, tree: Tree, paths: set[str] | None, stored: Mapping[str, StoredFile]
+    ) -> _OnDisk:
+        selection = self._trees.selection_of(tree.root).ignoring(tree.root, tree.ignore_patterns)
+        files = source_tree_at(tree.root, selection)
+        if paths is None:
+            paths = differences(files, stored, None, tree.generation)
+        else:  # a path may be a directory
+            folders = tuple(path + "/" for path in paths)
+            paths = paths | {path for path in stored if path.startswith(folders)}
+        listed = files.list_files(paths).files if paths else ()
+        return _OnDisk(files, listed, frozenset(paths) | {file.path for file in listed})
+
+    async def _large_files(self, snapshot: ScopedSnapshot) -> _OnDisk | None:
+        """The files on disk that are too large for the index."""
+        has_some = snapshot.files_failed or loads(snapshot.skipped).get("too_large")
+        if snapshot.view != WORKTREE or not has_some:
+            return None
+        root = Path(snapshot.root)
+        listed_at, large = self._large.get(root, (0.0, None))
+        if large is None or time.monotonic() - listed_at > _LARGE_FILES_S:
+            large = None
+            with suppress(OSError, CodebaseError):  # the files are not on this machine
+                large = await asyncio.to_thread(self._list_large, root)
+            self._large[root] = time.monotonic(), large
+        return large
+
+    def _list_large(self, root: Path) -> _OnDisk:
+        selection = self._trees.selection_of(root)
+        tree = source_tree_at(root, replace(selection, max_file_bytes=MAX_FILE_BYTES))
+        sizes = range(selection.max_file_bytes + 1, MAX_FILE_BYTES + 1)
+        return _OnDisk(tree, tuple(file for file in tree.list_files().files if file.size in sizes))
+
+
+@dataclass(slots=True)
+class _Scan:
+    """A search under way: what it needs, and what it has found.
+
+    ``until`` is a monotonic time. ``_read`` are the texts that were read from the disk.
+    """
+
+    question: TextQuestion
+    matcher: TextMatcher
+    snapshots: tuple[ScopedSnapshot, ...]
+    tables: Mapping[int, Sequence[TextFile]]
+    texts: Mapping[int, SnapshotTexts]
+    touched: Touched | None
+    until: float
+    matches: list[FileMatches] = field(default_factory=list)
+    not_searched: Counter[str] = field(default_factory=Counter)
+    is_complete: bool = True
+    _read: dict[tuple[int, str], bytes] = field(default_factory=dict)
+
+    def search(self, snapshot: ScopedSnapshot, on_disk: Sequence[_OnDisk]) -> None:
+        """Search the files of a snapshot, and some on disk."""
+        passes = self.question.filters.test()
+        instead_of = frozenset[str]().union(*(part.instead_of for part in on_disk))
+        files = [
+            file
+            for file in self.tables[snapshot.id]
+            if file.path not in instead_of
+            and passes(snapshot.repository_id, file.path, file.extension, file.language, file.kind)
+            and (self.touched is None or (snapshot.id, file.path) in self.touched.files)
+        ]
+        texts = self.texts[snapshot.id]
+        found = texts.find(self.matcher, {file.text_id or 0 for file in files}, until=self.until)
+        self.is_complete &= found.is_complete
+        for file in files:
+            if spans := found.spans.get(file.text_id or 0):
+                self._add(file, texts.text(file.text_id or 0) if self.touched else b"", spans)
+        read = 0
+        for part in on_disk:
+            chosen = [
+                TextFile(snapshot, f.path, None, f.language, extension_of(f.path), f.kind.value, f)
+                for f in part.files
+            ]
+            read += len(part.files) if not part.instead_of else 0
+            for file in chosen:
+                if passes(
+                    snapshot.repository_id, file.path, file.extension, file.language, file.kind
+                ):
+                    self._search_on_disk(part.tree, file)
+        self.not_searched.update(_left_out(snapshot, read))
+
+    def _search_on_disk(self, tree: SourceTree, file: TextFile) -> None:
+        """Search a file on disk. Only if it matches its secrets are masked, which takes longer."""
+        if time.monotonic() > self.until:
+            self.is_complete = False
+            return
+        assert file.source is not None
+        for shows_secrets in (True, False):
+            [content] = tree.read_files([replace(file.source, shows_secrets=shows_secrets)])
+            if not isinstance(content, SourceText):
+                return
+            text = ended(content.text.encode())
+            if not self.matcher.is_in(text):
+                return
+        spans = list(self.matcher.spans(text, 0, len(text), lambda: None))
+        self._read[file.snapshot.id, file.path] = text
+        self._add(file, text, spans)
+
+    def _add(self, file: TextFile, text: bytes, spans: Sequence[Span]) -> None:
+        """Add the matches of a file: of a change those in lines that it touched."""
+        if self.touched is not None:
+            differing = self.touched.files.get((file.snapshot.id, file.path))
+            is_old = file.snapshot.id in self.touched.old
+            spans = within_change(spans, text, differing, is_old=is_old) if differing else ()
+        if spans:
+            self.matches.append(FileMatches(file, tuple(spans)))
+
+    async def with_lines(self, tx: Transaction) -> list[FileMatches]:
+        """The files in the order of a reader; the first with their lines, up to the limit."""
+        is_name, name = self.matcher.is_name, self.matcher.name
+        definers: set[int] = set()
+        if name is not None and self.matches:
+            rows = await tx.fetch_all(_SQL["definers"], folded=fold(name))
+            definers = {text_id for text_id, defined in rows if is_name(defined)}
+        files = ordered(replace(m, defines=m.file.text_id in definers) for m in self.matches)
+        rooms = [0, *accumulate(matches.count for matches in files)]
+        shown = [m for m, used in zip(files, rooms, strict=False) if used < self.question.limit]
+        ids = {m.file.text_id for m in shown if m.file.text_id is not None}
+        definitions: defaultdict[int | None, list[Definition]] = defaultdict(list)
+        for text_id, *facts in await tx.fetch_all(_SQL["definitions"], ids=array_literal(ids)):
+            definitions[text_id].append(Definition(*facts))
+        old = self.touched.old if self.touched else ()
+        for position, matches in enumerate(shown):
+            file = matches.file
+            text_id, key = file.text_id, (file.snapshot.id, file.path)
+            files[position] = with_lines(
+                matches,
+                self._read[key] if text_id is None else self.texts[key[0]].text(text_id),
+                definitions[text_id],
+                limit=self.question.limit - rooms[position],
+                context_lines=self.question.context_lines,
+                is_name=is_name,
+                is_removed=file.snapshot.id in old,
+            )
+        return files
+
+
+def _left_out(snapshot: ScopedSnapshot, read: int) -> Counter[str]:
+    """The files that were not searched, by reason; ``read`` of them were read from the disk."""
+    left_out = Counter[str](loads(snapshot.skipped))
+    left_out["failed"] += snapshot.files_failed
+    for reason in ("too_large", "failed"):
+        fewer = min(read, left_out[reason])
+        left_out[reason] -= fewer
+        read -= fewer
+    return left_out

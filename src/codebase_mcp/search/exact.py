@@ -1,0 +1,184 @@
+"""Every line that matches a pattern, by file and by the definition that holds it.
+
+Pure but for the texts that it is given: matches in, files and lines in the order of a reader out.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from codebase_mcp.model import SourceFile
+from codebase_mcp.search.changes import LineChanges
+from codebase_mcp.search.scope import ScopedSnapshot
+from codebase_mcp.search.text_pattern import Span
+
+# Files are shown in this order of their kinds.
+KINDS = ("code", "config", "test", "docs", "generated", "vendored")
+
+
+@dataclass(frozen=True, slots=True)
+class TextFile:
+    """A file whose text is searched; a ``source`` is read from the disk, and has no text id."""
+
+    snapshot: ScopedSnapshot
+    path: str
+    text_id: int | None
+    language: str
+    extension: str
+    kind: str
+    source: SourceFile | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """A definition of a file; lines are counted from 1, both included."""
+
+    name: str
+    qualified: str
+    kind: str
+    start_line: int
+    end_line: int
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A line that matches; ``end_line`` is another one for a match that spans lines.
+
+    ``definition`` is the innermost around it; ``is_definition`` says that the line begins it, and
+    that its name matches. A line that ``is_removed`` was in the files before a change.
+    """
+
+    number: int
+    end_line: int
+    text: str
+    definition: Definition | None = None
+    is_definition: bool = False
+    is_removed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class FileMatches:
+    """The lines of a file that match, as spans of its text in bytes.
+
+    ``lines`` are the first of them, as many as an answer shows; ``around`` are lines near them, by
+    number. ``defines`` says that the file defines the name that was searched.
+    """
+
+    file: TextFile
+    spans: tuple[Span, ...] = field(repr=False)
+    defines: bool = False
+    lines: tuple[Line, ...] = ()
+    around: Mapping[int, str] = field(default_factory=dict)
+
+    @property
+    def count(self) -> int:
+        """The number of lines; matches that span lines count once."""
+        return len(self.spans)
+
+
+def ordered(files: Iterable[FileMatches]) -> list[FileMatches]:
+    """Code before tests, documents and vendored files; what defines the name first."""
+    ranks = {kind: rank for rank, kind in enumerate(KINDS)}
+
+    def rank(matches: FileMatches) -> tuple[object, ...]:
+        file = matches.file
+        root, view = file.snapshot.root, file.snapshot.view
+        return ranks[file.kind], not matches.defines, root, file.path, view
+
+    return sorted(files, key=rank)
+
+
+def within_change(
+    spans: Sequence[Span], text: bytes, differing: LineChanges, *, is_old: bool
+) -> list[Span]:
+    """The matches in lines that a change added or changed, or removed from the old text."""
+    touched = differing.removed if is_old else (*differing.added, *differing.changed)
+    ends = _line_ends(text)
+    return [
+        span
+        for span in spans
+        if any(first <= bisect_right(ends, span[0]) + 1 <= last for first, last in touched)
+    ]
+
+
+def with_lines(
+    matches: FileMatches,
+    text: bytes,
+    definitions: Sequence[Definition],
+    *,
+    limit: int,
+    context_lines: int,
+    is_name: Callable[[str], bool],
+    is_removed: bool,
+) -> FileMatches:
+    """The matches with their first lines, as many as the limit, and the definitions around them."""
+    ends = _line_ends(text)
+    lines: list[Line] = []
+    around: dict[int, str] = {}
+    for first, last in matches.spans[:limit]:
+        number = bisect_right(ends, first) + 1
+        end_line = bisect_right(ends, max(first, last - 1)) + 1
+        holder = _innermost(definitions, number)
+        lines.append(
+            Line(
+                number,
+                end_line,
+                _text_of(text, ends, number),
+                holder,
+                any(d.start_line == number and is_name(d.name) for d in definitions),
+                is_removed,
+            )
+        )
+        for near in range(max(1, number - context_lines), end_line + context_lines + 1):
+            if context_lines and near <= len(ends) + 1:
+                around[near] = _text_of(text, ends, near)
+    return replace(matches, lines=tuple(lines), around=around)
+
+
+def folders_of(files: Iterable[FileMatches], most: int) -> dict[str, tuple[int, int]]:
+    """How many lines match in how many files, by folder: the deepest that are at most ``most``."""
+    counts: Counter[str] = Counter()
+    numbers: Counter[str] = Counter()
+    every = list(files)
+    folders: dict[str, tuple[int, int]] = {}
+    for depth in range(1, 12):
+        counts.clear()
+        numbers.clear()
+        for matches in every:
+            steps = matches.file.path.split("/")[:-1][:depth]
+            folder = "/".join(steps) or "."
+            counts[folder] += matches.count
+            numbers[folder] += 1
+        if folders and len(counts) > most:
+            break
+        folders = {folder: (count, numbers[folder]) for folder, count in counts.most_common()}
+    return folders
+
+
+def _line_ends(text: bytes) -> list[int]:
+    """The offset behind each line end."""
+    ends, position = [], text.find(b"\n")
+    while position >= 0:
+        ends.append(position + 1)
+        position = text.find(b"\n", position + 1)
+    return ends
+
+
+def _text_of(text: bytes, ends: Sequence[int], number: int) -> str:
+    start = ends[number - 2] if number > 1 else 0
+    end = ends[number - 1] if number <= len(ends) else len(text)
+    return text[start:end].decode("utf-8", "replace").rstrip("\r\n")
+
+
+def _innermost(definitions: Sequence[Definition], number: int) -> Definition | None:
+    holders = [d for d in definitions if d.start_line <= number <= d.end_line]
+    return min(holders, key=lambda d: d.end_line - d.start_line, default=None)
+
+
+def extension_of(path: str) -> str:
+    """The extension of a file's name, in lower case and without the dot."""
+    _, dot, extension = path.rpartition("/")[2].rpartition(".")
+    return extension.lower() if dot else ""

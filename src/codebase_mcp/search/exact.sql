@@ -1,0 +1,25 @@
+-- name: texts
+-- Some texts, with the secrets in them masked.
+SELECT id, text
+FROM blob
+WHERE id = ANY(%(ids)s::bigint[]);
+
+-- name: files
+-- The files of some snapshots.
+SELECT snapshot_id, path, blob_id, language, extension, kind
+FROM view_file
+WHERE snapshot_id = ANY(%(ids)s::bigint[])
+ORDER BY snapshot_id, path COLLATE "C";
+
+-- name: definitions
+-- The definitions in some texts.
+SELECT blob_id, name, qualified, kind, start_line, end_line
+FROM symbol
+WHERE blob_id = ANY(%(ids)s::bigint[])
+ORDER BY blob_id, start_line, end_line DESC;
+
+-- name: definers
+-- The texts that define a name, or one that differs in case and underscores.
+SELECT DISTINCT blob_id, name
+FROM symbol
+WHERE folded = %(folded)s;

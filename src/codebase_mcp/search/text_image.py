@@ -1,0 +1,293 @@
+"""Texts of a snapshot in a file that every process maps: scanning it is faster than any index.
+
+The file holds the texts one after the other, then their ids and their offsets. It is a copy that
+is made from the database when it is needed: a missing or damaged file costs time, never an answer.
+A text never changes under its id, so an image stays right; texts that it lacks, as after an edit,
+are read from the database until there are many of them.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import time
+from collections import OrderedDict, defaultdict
+from collections.abc import Callable, Collection, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from uuid import uuid4
+
+import numpy as np
+from numpy.typing import NDArray
+
+from codebase_mcp.database.connection import Transaction
+from codebase_mcp.database.literals import array_literal
+from codebase_mcp.database.queries import load_queries
+from codebase_mcp.search.text_pattern import Span, TextMatcher
+
+_SQL = load_queries("codebase_mcp.search", "exact.sql")
+
+# The end of a file: this mark, the number of texts and their bytes.
+_MARK = 0xC0DEB45E
+_FOOTER = np.dtype([("mark", "<u8"), ("texts", "<u8"), ("bytes", "<u8")])
+
+# Texts beside the image are read with each question; with more of them the image is made anew.
+_MOST_BESIDE = 500
+_MOST_BESIDE_BYTES = 4 << 20
+
+# Images of snapshots that nobody asked for lately are deleted, down to this many bytes.
+MOST_BYTES = 4 << 30
+
+_BATCH_TEXTS = 500
+_PIECE_BYTES = 4 << 20
+_SCANNERS = os.cpu_count() or 1
+
+Ints = NDArray[np.int64]
+
+
+class TextImage:
+    """A mapped file with texts; ``starts`` are their offsets, and the end of the last."""
+
+    def __init__(self, path: Path) -> None:
+        """Map a file.
+
+        Raises:
+            OSError, ValueError: there is no such file, or it is damaged.
+        """
+        self.path = path
+        with path.open("rb") as file:
+            self.map = mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ)
+        footer = np.frombuffer(self.map, _FOOTER, 1, len(self.map) - _FOOTER.itemsize)[0]
+        count, size = int(footer["texts"]), int(footer["bytes"])
+        if footer["mark"] != _MARK or len(self.map) != _size(count, size):
+            raise ValueError(f"{path} is damaged")
+        self.ids: Ints = np.frombuffer(self.map, np.int64, count, size)
+        self.starts: Ints = np.frombuffer(self.map, np.int64, count + 1, size + 8 * count)
+        self._order = np.argsort(self.ids)
+        self._sorted = self.ids[self._order]
+
+    def positions(self, ids: Collection[int]) -> Ints:
+        """The positions of texts, ascending; ids that the image lacks are left out."""
+        asked = np.fromiter(ids, np.int64, len(ids))
+        if not len(self.ids) or not len(asked):
+            return np.zeros(0, np.int64)
+        at = np.minimum(np.searchsorted(self._sorted, asked), len(self.ids) - 1)
+        return np.sort(self._order[at[self._sorted[at] == asked]])
+
+    def text(self, position: int) -> bytes:
+        """The text at a position, with a line end behind its last line."""
+        return self.map[int(self.starts[position]) : int(self.starts[position + 1])]
+
+
+@dataclass(slots=True)
+class Found:
+    """Where a pattern matches, by the id of the text; ``is_complete`` unless time ran out."""
+
+    spans: dict[int, list[Span]] = field(default_factory=dict)
+    is_complete: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotTexts:
+    """The texts of a snapshot: those in its image, and those ``beside`` it."""
+
+    image: TextImage
+    beside: Mapping[int, bytes]
+
+    def find(self, matcher: TextMatcher, ids: Collection[int], *, until: float) -> Found:
+        """The matches in some texts, until a monotonic time is reached."""
+        found = Found()
+
+        def check() -> None:
+            if time.monotonic() > until:
+                raise TimeoutError
+
+        try:
+            for text_id, text in self.beside.items():
+                if text_id in ids and (spans := list(matcher.spans(text, 0, len(text), check))):
+                    found.spans[text_id] = spans
+        except TimeoutError:
+            found.is_complete = False
+        pieces = _pieces(self.image.positions(ids), self.image.starts)
+        with ThreadPoolExecutor(_SCANNERS) as threads:
+            for part in threads.map(lambda piece: _scan(self.image, matcher, piece, check), pieces):
+                found.spans |= part.spans
+                found.is_complete &= part.is_complete
+        return found
+
+    def text(self, text_id: int) -> bytes:
+        """A text, with a line end behind its last line."""
+        if (text := self.beside.get(text_id)) is not None:
+            return text
+        [position] = self.image.positions([text_id])
+        return self.image.text(position)
+
+
+def _scan(
+    image: TextImage, matcher: TextMatcher, positions: Ints, check: Callable[[], None]
+) -> Found:
+    found = Found()
+    by_text: defaultdict[int, list[Span]] = defaultdict(list)
+    starts, first = image.starts, int(positions[0])
+    end = int(starts[positions[-1] + 1])
+    chosen = set(positions.tolist())
+    try:
+        if matcher.spans_lines or matcher.is_anchored:
+            for position in positions.tolist():
+                check()
+                text = image.text(position)
+                by_text[position] += matcher.spans(text, 0, len(text), check)
+        else:
+            position, offset, last = first, int(starts[first]), int(starts[first + 1])
+            for begin, stop in matcher.spans(image.map, int(starts[first]), end, check):
+                if begin >= last:
+                    position = int(np.searchsorted(starts, begin, "right")) - 1
+                    offset, last = int(starts[position]), int(starts[position + 1])
+                if position in chosen:
+                    by_text[position].append((begin - offset, stop - offset))
+    except TimeoutError:
+        found.is_complete = False
+    found.spans = {int(image.ids[position]): spans for position, spans in by_text.items() if spans}
+    return found
+
+
+def _pieces(positions: Ints, starts: Ints) -> list[Ints]:
+    """Runs of texts that are scanned at once: neighbours, of a few megabytes together."""
+    if not len(positions):
+        return []
+    cuts = np.flatnonzero(np.diff(positions) > 1) + 1
+    pieces = []
+    for run in np.split(positions, cuts):
+        groups = (starts[run] - starts[run[0]]) // _PIECE_BYTES
+        pieces += np.split(run, np.flatnonzero(np.diff(groups)) + 1)
+    return pieces
+
+
+class TextImages:
+    """The images in a folder, and the texts beside them that this process has read."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._images: OrderedDict[str, TextImage] = OrderedDict()
+        self._beside: dict[str, dict[int, bytes]] = {}
+
+    async def texts_of(
+        self, tx: Transaction, repository: str, commit: str, ids: Sequence[int]
+    ) -> SnapshotTexts:
+        """The texts of a snapshot with these ids, in the order of their paths.
+
+        ``repository`` names its image, without slashes; ``commit`` is empty for the files on disk.
+        A commit whose texts are nearly all in the image of those needs none of its own.
+        """
+        names = [repository, f"{repository}-{commit}"] if commit else [repository]
+        for name in names:
+            image = self._open(name)
+            missing = _missing(image, ids)
+            if len(missing) <= _MOST_BESIDE and image is not None:
+                beside = await self._read_beside(tx, name, missing)
+                if sum(map(len, beside.values())) <= _MOST_BESIDE_BYTES:
+                    return SnapshotTexts(image, beside)
+        return SnapshotTexts(await self._make(tx, names[-1], ids), {})
+
+    async def _read_beside(
+        self, tx: Transaction, name: str, ids: Sequence[int]
+    ) -> dict[int, bytes]:
+        """Texts that an image lacks; those of the last question are kept."""
+        kept = self._beside.get(name, {})
+        texts = {text_id: kept[text_id] for text_id in ids if text_id in kept}
+        texts |= await _load(tx, [text_id for text_id in ids if text_id not in texts])
+        self._beside[name] = texts
+        return texts
+
+    def forget(self, prefix: str) -> None:
+        """Delete the images whose names begin so."""
+        for name in [name for name in self._images if name.startswith(prefix)]:
+            del self._images[name]
+        for path in self._folder.glob(f"{prefix}*.texts"):
+            path.unlink(missing_ok=True)
+
+    def _open(self, name: str) -> TextImage | None:
+        path = self._folder / f"{name}.texts"
+        image = self._images.get(name)
+        with suppress(OSError, ValueError):
+            if image is None or not _is_same(path, image):
+                image = self._images[name] = TextImage(path)
+            os.utime(path)
+            self._images.move_to_end(name)
+            return image
+        self._images.pop(name, None)
+        return None
+
+    async def _make(self, tx: Transaction, name: str, ids: Sequence[int]) -> TextImage:
+        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        path = self._folder / f"{name}.texts"
+        scratch = self._folder / f"{uuid4().hex}.tmp"
+        order = list(dict.fromkeys(ids))
+        written: list[int] = []
+        starts = [0]
+        try:
+            with os.fdopen(
+                os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb"
+            ) as out:
+                for first in range(0, len(order), _BATCH_TEXTS):
+                    batch = order[first : first + _BATCH_TEXTS]
+                    texts = await _load(tx, batch)
+                    for text_id in batch:
+                        if (text := texts.get(text_id)) is not None:
+                            out.write(text)
+                            written.append(text_id)
+                            starts.append(starts[-1] + len(text))
+                out.write(np.array(written, np.int64).tobytes())
+                out.write(np.array(starts, np.int64).tobytes())
+                footer = np.array([(_MARK, len(written), starts[-1])], _FOOTER)
+                out.write(footer.tobytes())
+            scratch.replace(path)
+        finally:
+            scratch.unlink(missing_ok=True)
+        self._delete_oldest(path)
+        image = self._images[name] = TextImage(path)
+        return image
+
+    def _delete_oldest(self, kept: Path) -> None:
+        """Delete the images that were used longest ago, and what a killed process left."""
+        files = []
+        for path in self._folder.iterdir():
+            with suppress(OSError):
+                files.append((path.stat().st_mtime, path.stat().st_size, path))
+        total = sum(size for _, size, _ in files)
+        for used_at, size, path in sorted(files):
+            is_left = path.suffix == ".tmp" and time.time() - used_at > 3600
+            if path != kept and (is_left or total > MOST_BYTES):
+                path.unlink(missing_ok=True)
+                total -= size
+
+
+def _missing(image: TextImage | None, ids: Sequence[int]) -> list[int]:
+    """The texts that an image lacks."""
+    asked = np.asarray(ids, np.int64)
+    return list(
+        dict.fromkeys((asked if image is None else asked[~np.isin(asked, image.ids)]).tolist())
+    )
+
+
+async def _load(tx: Transaction, ids: Sequence[int]) -> dict[int, bytes]:
+    if not ids:
+        return {}
+    rows = await tx.fetch_all(_SQL["texts"], ids=array_literal(ids))
+    return {text_id: ended(text.encode()) for text_id, text in rows}
+
+
+def ended(text: bytes) -> bytes:
+    """A text with a line end behind its last line, so that another text can follow it."""
+    return text if not text or text.endswith(b"\n") else text + b"\n"
+
+
+def _size(count: int, size: int) -> int:
+    return size + 8 * (2 * count + 1) + _FOOTER.itemsize
+
+
+def _is_same(path: Path, image: TextImage) -> bool:
+    """Whether a file is still the one that is mapped; another process may have made it anew."""
+    return path.stat().st_size == len(image.map) and path == image.path
