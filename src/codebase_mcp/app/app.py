@@ -157,7 +157,12 @@ class App:
         from codebase_mcp.app.erasure import Erasure  # noqa: PLC0415
 
         return Erasure(
-            self.database, self.resolver, self._runs.indexer, self.jobs, self.memory_indexes
+            self.database,
+            self.resolver,
+            self._runs.indexer,
+            self.jobs,
+            self.memory_indexes,
+            self.text_images,
         )
 
     @cached_property
@@ -483,6 +488,7 @@ class App:
             raise repository_not_found(repo_path, [])
         async with self.database.transaction(project) as tx:
             await refresh_anchors(tx, match.id)
+        self.text_images.forget(f"{project.schema_name}-{match.id}")
         return match.id
 
     async def drop_project(self, project_id: str) -> None:

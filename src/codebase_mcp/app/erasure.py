@@ -24,6 +24,7 @@ from codebase_mcp.index.purge import Purged
 from codebase_mcp.index.queue import JobQueue
 from codebase_mcp.records.following import refresh_anchors
 from codebase_mcp.search.memory_indexes import MemoryIndexes
+from codebase_mcp.search.text_image import TextImages
 from codebase_mcp.source.selection import EVERYTHING, Selection
 from codebase_mcp.source.source_tree import source_tree_at
 
@@ -50,6 +51,7 @@ class Erasure:
     indexer: Indexer
     jobs: JobQueue
     memory_indexes: MemoryIndexes
+    text_images: TextImages
 
     async def find(
         self, name: str | Path, project_id: str | None = None, identity: Identity = ANONYMOUS
@@ -102,6 +104,7 @@ class Erasure:
         async with self.database.transaction(project) as tx:
             await refresh_anchors(tx, repository.id)
         await self.database.vacuum(project, purged.before)
+        self.text_images.forget(f"{project.schema_name}-{repository.id}")
         return purged
 
     async def purge_project(
@@ -126,6 +129,7 @@ class Erasure:
         await drop_project(self.database, project)
         self.resolver.forget(project)
         await self.memory_indexes.forget(project)
+        self.text_images.forget(f"{project.schema_name}-")
 
     async def still_on_disk(self, target: Target, purged: Purged) -> bool:
         """Whether any of the purged files still exists on disk."""

@@ -139,23 +139,22 @@ def with_lines(
 
 
 def folders_of(files: Iterable[FileMatches], most: int) -> dict[str, tuple[int, int]]:
-    """How many lines match in how many files, by folder: the deepest that are at most ``most``."""
-    counts: Counter[str] = Counter()
-    numbers: Counter[str] = Counter()
-    every = list(files)
-    folders: dict[str, tuple[int, int]] = {}
-    for depth in range(1, 12):
-        counts.clear()
-        numbers.clear()
-        for matches in every:
-            steps = matches.file.path.split("/")[:-1][:depth]
-            folder = "/".join(steps) or "."
-            counts[folder] += matches.count
+    """How many lines match in how many files, by folder, the most first.
+
+    The folders are as deep as it takes to have half of ``most``, which may give more.
+    """
+    every = [(m.file.path.split("/")[:-1], m.count) for m in files]
+    depth, deepest = 1, max((len(steps) for steps, _ in every), default=0)
+    while True:
+        lines: Counter[str] = Counter()
+        numbers: Counter[str] = Counter()
+        for steps, count in every:
+            folder = "/".join(steps[:depth]) or "."
+            lines[folder] += count
             numbers[folder] += 1
-        if folders and len(counts) > most:
-            break
-        folders = {folder: (count, numbers[folder]) for folder, count in counts.most_common()}
-    return folders
+        if 2 * len(lines) > most or depth >= deepest:
+            return {folder: (count, numbers[folder]) for folder, count in lines.most_common()}
+        depth += 1
 
 
 def _line_ends(text: bytes) -> list[int]:

@@ -8,15 +8,18 @@ are read from the database until there are many of them.
 
 from __future__ import annotations
 
+import logging
 import mmap
 import os
 import time
-from collections import OrderedDict, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
+from io import BytesIO
 from pathlib import Path
+from typing import IO
 from uuid import uuid4
 
 import numpy as np
@@ -28,6 +31,7 @@ from codebase_mcp.database.queries import load_queries
 from codebase_mcp.search.text_pattern import Span, TextMatcher
 
 _SQL = load_queries("codebase_mcp.search", "exact.sql")
+_log = logging.getLogger(__name__)
 
 # The end of a file: this mark, the number of texts and their bytes.
 _MARK = 0xC0DEB45E
@@ -50,23 +54,27 @@ Ints = NDArray[np.int64]
 class TextImage:
     """A mapped file with texts; ``starts`` are their offsets, and the end of the last."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, content: mmap.mmap) -> None:
+        """Raises ValueError if the content is damaged."""
+        self.map = content
+        footer = np.frombuffer(content, _FOOTER, 1, len(content) - _FOOTER.itemsize)[0]
+        count, size = int(footer["texts"]), int(footer["bytes"])
+        if footer["mark"] != _MARK or len(content) != _size(count, size):
+            raise ValueError("The image is damaged")
+        self.ids: Ints = np.frombuffer(content, np.int64, count, size)
+        self.starts: Ints = np.frombuffer(content, np.int64, count + 1, size + 8 * count)
+        self._order = np.argsort(self.ids)
+        self._sorted = self.ids[self._order]
+
+    @classmethod
+    def open(cls, path: Path) -> TextImage:
         """Map a file.
 
         Raises:
             OSError, ValueError: there is no such file, or it is damaged.
         """
-        self.path = path
         with path.open("rb") as file:
-            self.map = mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ)
-        footer = np.frombuffer(self.map, _FOOTER, 1, len(self.map) - _FOOTER.itemsize)[0]
-        count, size = int(footer["texts"]), int(footer["bytes"])
-        if footer["mark"] != _MARK or len(self.map) != _size(count, size):
-            raise ValueError(f"{path} is damaged")
-        self.ids: Ints = np.frombuffer(self.map, np.int64, count, size)
-        self.starts: Ints = np.frombuffer(self.map, np.int64, count + 1, size + 8 * count)
-        self._order = np.argsort(self.ids)
-        self._sorted = self.ids[self._order]
+            return cls(mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ))
 
     def positions(self, ids: Collection[int]) -> Ints:
         """The positions of texts, ascending; ids that the image lacks are left out."""
@@ -170,7 +178,7 @@ class TextImages:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._images: OrderedDict[str, TextImage] = OrderedDict()
+        self._images: dict[str, tuple[TextImage, int]] = {}
         self._beside: dict[str, dict[int, bytes]] = {}
 
     async def texts_of(
@@ -203,51 +211,46 @@ class TextImages:
 
     def forget(self, prefix: str) -> None:
         """Delete the images whose names begin so."""
-        for name in [name for name in self._images if name.startswith(prefix)]:
-            del self._images[name]
+        for kept in (self._images, self._beside):
+            for name in [name for name in kept if name.startswith(prefix)]:
+                kept.pop(name)
         for path in self._folder.glob(f"{prefix}*.texts"):
             path.unlink(missing_ok=True)
 
     def _open(self, name: str) -> TextImage | None:
         path = self._folder / f"{name}.texts"
-        image = self._images.get(name)
         with suppress(OSError, ValueError):
-            if image is None or not _is_same(path, image):
-                image = self._images[name] = TextImage(path)
+            image, made_at = self._images.get(name, (None, 0))
+            now = path.stat().st_ino  # another process may have made the file anew
+            if image is None or made_at != now:
+                image = TextImage.open(path)
+                self._images[name] = image, now
             os.utime(path)
-            self._images.move_to_end(name)
             return image
         self._images.pop(name, None)
         return None
 
     async def _make(self, tx: Transaction, name: str, ids: Sequence[int]) -> TextImage:
-        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        path = self._folder / f"{name}.texts"
-        scratch = self._folder / f"{uuid4().hex}.tmp"
-        order = list(dict.fromkeys(ids))
-        written: list[int] = []
-        starts = [0]
+        """Make an image; in memory where the folder cannot be written."""
+        path, scratch = self._folder / f"{name}.texts", self._folder / f"{uuid4().hex}.tmp"
         try:
-            with os.fdopen(
-                os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb"
-            ) as out:
-                for first in range(0, len(order), _BATCH_TEXTS):
-                    batch = order[first : first + _BATCH_TEXTS]
-                    texts = await _load(tx, batch)
-                    for text_id in batch:
-                        if (text := texts.get(text_id)) is not None:
-                            out.write(text)
-                            written.append(text_id)
-                            starts.append(starts[-1] + len(text))
-                out.write(np.array(written, np.int64).tobytes())
-                out.write(np.array(starts, np.int64).tobytes())
-                footer = np.array([(_MARK, len(written), starts[-1])], _FOOTER)
-                out.write(footer.tobytes())
+            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            scratch.touch(0o600, exist_ok=False)
+            with scratch.open("wb") as out:
+                await _write(tx, ids, out)
             scratch.replace(path)
+            image = TextImage.open(path)
+            self._images[name] = image, path.stat().st_ino
+            self._delete_oldest(path)
+        except OSError as error:
+            _log.warning("Cannot keep texts in %s: %s", self._folder, error)
+            memory = BytesIO()
+            await _write(tx, ids, memory)
+            content = mmap.mmap(-1, memory.tell())
+            content.write(memory.getvalue())
+            return TextImage(content)
         finally:
             scratch.unlink(missing_ok=True)
-        self._delete_oldest(path)
-        image = self._images[name] = TextImage(path)
         return image
 
     def _delete_oldest(self, kept: Path) -> None:
@@ -264,6 +267,20 @@ class TextImages:
                 total -= size
 
 
+async def _write(tx: Transaction, ids: Sequence[int], out: IO[bytes]) -> None:
+    """Write an image of texts, which are read from the database in batches."""
+    order = list(dict.fromkeys(ids))
+    written, starts = list[int](), [0]
+    for first in range(0, len(order), _BATCH_TEXTS):
+        for text_id, text in (await _load(tx, order[first : first + _BATCH_TEXTS])).items():
+            out.write(text)
+            written.append(text_id)
+            starts.append(starts[-1] + len(text))
+    out.write(np.array(written, np.int64).tobytes())
+    out.write(np.array(starts, np.int64).tobytes())
+    out.write(np.array([(_MARK, len(written), starts[-1])], _FOOTER).tobytes())
+
+
 def _missing(image: TextImage | None, ids: Sequence[int]) -> list[int]:
     """The texts that an image lacks."""
     asked = np.asarray(ids, np.int64)
@@ -275,8 +292,8 @@ def _missing(image: TextImage | None, ids: Sequence[int]) -> list[int]:
 async def _load(tx: Transaction, ids: Sequence[int]) -> dict[int, bytes]:
     if not ids:
         return {}
-    rows = await tx.fetch_all(_SQL["texts"], ids=array_literal(ids))
-    return {text_id: ended(text.encode()) for text_id, text in rows}
+    rows: dict[int, str] = dict(await tx.fetch_all(_SQL["texts"], ids=array_literal(ids)))
+    return {text_id: ended(rows[text_id].encode()) for text_id in ids if text_id in rows}
 
 
 def ended(text: bytes) -> bytes:
@@ -286,8 +303,3 @@ def ended(text: bytes) -> bytes:
 
 def _size(count: int, size: int) -> int:
     return size + 8 * (2 * count + 1) + _FOOTER.itemsize
-
-
-def _is_same(path: Path, image: TextImage) -> bool:
-    """Whether a file is still the one that is mapped; another process may have made it anew."""
-    return path.stat().st_size == len(image.map) and path == image.path

@@ -15,6 +15,7 @@ TOOLS = {
     "tasks": ("create_task", "get_task", "list_tasks", "update_task"),
     "memory": ("memory", "session"),
     "vcs": ("vcs",),
+    "find": ("find_text",),
     "symbols": ("symbol",),
     "agents": ("agent",),
     "entities": (
@@ -29,4 +30,4 @@ TOOLSETS = tuple(TOOLS)
 TOOLSET_OF = {tool: toolset for toolset, tools in TOOLS.items() for tool in tools}
 DEFAULT_TOOLSETS = ("code",)
 # Coding agents get more toolsets, as they use only the tools that they see.
-PRESETS = {"agent": ("code", "symbols")}
+PRESETS = {"agent": ("code", "find", "symbols")}

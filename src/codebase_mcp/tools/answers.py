@@ -35,7 +35,7 @@ def file_filters(
     file_type: str | None = None,
     extensions: Iterable[str] = (),
     languages: Iterable[str] = (),
-    kind: str | None = None,
+    kinds: Iterable[str] = (),
     directory: str | None = None,
     repository_id: UUID | None = None,
 ) -> FileFilters:
@@ -59,7 +59,7 @@ def file_filters(
         repository_id=repository_id,
         extensions=tuple(endings) or None,
         languages=tuple(language.lower() for language in languages) or None,
-        kinds=(kind,) if kind else None,
+        kinds=tuple(kinds) or None,
         directory=check_directory(directory) or None,
     )
 

@@ -210,7 +210,7 @@ def full_reply(report: SearchReport) -> SearchReply:
         repositories={
             str(s.repository_id): RepositoryName(name=s.name, root=s.root) for s in answer.snapshots
         },
-        index=_index_state(report.index),
+        index=index_state(report.index),
     )
     if report.refs:
         reply.refs = dict(report.refs)
@@ -342,7 +342,8 @@ def _usage(usage: Usage) -> UsageReply:
     )
 
 
-def _index_state(freshness: IndexFreshness) -> IndexState:
+def index_state(freshness: IndexFreshness) -> IndexState:
+    """The state of an index as clients see it."""
     state = IndexState(
         state=freshness.state,
         files_pending=freshness.files_pending,

@@ -160,7 +160,7 @@ def _filters(request: Request) -> FileFilters:
     return answers.file_filters(
         repository_id=UUID(check_repository_id(repository, "repository")) if repository else None,
         languages=[given["language"]] if given["language"] else (),
-        kind=kind,
+        kinds=[kind] if kind else (),
         directory=given["directory"],
     )
 

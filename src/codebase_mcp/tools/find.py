@@ -1,0 +1,227 @@
+"""The toolset ``find``: every occurrence of a text."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Literal
+from uuid import UUID
+
+from pydantic import BaseModel, Field
+
+from codebase_mcp.tools.arguments import Arguments
+from codebase_mcp.tools.code import CodeFilter
+from codebase_mcp.tools.fields import (
+    ProjectId,
+    ProjectReply,
+    ReplyBudget,
+    RepositoryChoice,
+    ScopeReply,
+    named_repository,
+    scope_reply,
+)
+from codebase_mcp.tools.reply import as_text
+from codebase_mcp.tools.rules import DIRECTORY, FILE_TYPE, REF
+from codebase_mcp.tools.search_reply import IndexState, TextReply, index_state
+from codebase_mcp.tools.toolset import READS, Caller, Toolset
+
+if TYPE_CHECKING:
+    from codebase_mcp.app.exact import TextReport
+    from codebase_mcp.search.exact import FileMatches, Line
+
+INSTRUCTIONS = """\
+find_text instead of grep: every line that holds a text, with the definition around it.
+"""
+TOOLSET = Toolset("find", INSTRUCTIONS)
+
+Form = Literal["count", "files", "lines"]
+Kind = Literal["code", "test", "docs", "config", "generated", "vendored"]
+
+
+class FindText(Arguments):
+    pattern: Annotated[
+        str, Field(min_length=1, max_length=1_000, description="A text as it stands in the files.")
+    ]
+    regex: Annotated[bool, Field(description="pattern is a regular expression (RE2).")] = False
+    ignore_case: Annotated[
+        bool | None, Field(description="By default so if pattern has no upper-case letter.")
+    ] = None
+    whole_word: Annotated[bool, Field(description="Not inside of longer words.")] = False
+    multiline: Annotated[bool, Field(description="A match may span lines.")] = False
+    directory: Annotated[
+        str | None,
+        DIRECTORY,
+        Field(description="Only below this, relative to the root: src/auth, packages/*/lib."),
+    ] = None
+    file_type: Annotated[str | None, FILE_TYPE, Field(description="Only this extension: py.")] = (
+        None
+    )
+    filter: Annotated[CodeFilter | None, Field(description="Names of languages, extensions.")] = (
+        None
+    )
+    kinds: Annotated[
+        list[Kind] | None, Field(max_length=6, description="Only files of these kinds.")
+    ] = None
+    ref: Annotated[
+        str | None,
+        REF,
+        Field(description="A branch, tag or commit; A...B: only lines that the change touched."),
+    ] = None
+    repository_id: RepositoryChoice = None
+    project_id: ProjectId = None
+    context_lines: Annotated[int, Field(ge=0, le=20, description="Lines around each.")] = 0
+    count_only: Annotated[bool, Field(description="Only how many, by folder.")] = False
+    files_only: Annotated[bool, Field(description="Only files, each with its count.")] = False
+    limit: Annotated[int, Field(ge=1, le=500, description="Lines shown at most.")] = 50
+    max_chars: ReplyBudget = None
+
+
+class TextMatch(BaseModel):
+    """A line that matches; of a match that spans lines the first."""
+
+    line: int
+    text: str
+    end_line: int | None = Field(default=None, description="Where it is another line.")
+    symbol: str | None = Field(default=None, description="The innermost definition around it.")
+    symbol_lines: tuple[int, int] | None = Field(default=None, description="Its lines.")
+    is_definition: bool = Field(default=False, description="The name is defined here.")
+    is_removed: bool = Field(default=False, description="With A...B: it was before the change.")
+
+
+class FileWithMatches(BaseModel):
+    """A file; ``matches`` are its first ones, as many as ``limit`` and ``max_chars`` allow."""
+
+    file_path: str
+    count: int
+    file_kind: str
+    language: str
+    repository_id: UUID
+    matches: list[TextMatch] = Field(default=[])
+    context: dict[int, str] = Field(default={}, description="With context_lines: by line.")
+    commit: str | None = Field(default=None, description="With ref: the commit that has it.")
+
+
+class FindTextReply(TextReply, ProjectReply):
+    total_count: int = Field(default=0, description="Lines that match, whatever the limit.")
+    files_count: int = Field(default=0, description="Files with such lines.")
+    results: list[FileWithMatches] = Field(
+        default=[], description="Code first, then tests, documents, vendored files."
+    )
+    by_folder: dict[str, int] = Field(default={}, description="With count_only.")
+    is_complete: bool = Field(default=True, description="False: the time was not enough.")
+    not_searched: dict[str, int] = Field(default={}, description="Files left out, by reason.")
+    truncated: bool = Field(default=False, description="Cut to limit or max_chars.")
+    index: IndexState | None = None
+    refs: dict[str, str] = Field(default={}, description="With ref: what each commit is.")
+    scope: ScopeReply | None = Field(default=None, description="What was searched.")
+    latency_ms: float = 0.0
+
+
+_FIND_TEXT = """\
+Every line that holds a text or matches a regular expression, in the files as they are now: use it \
+instead of grep. Lines are grouped by file and by the definition around them, code before tests, \
+and the counts are exact. For a question in words use search_code, for who uses a name symbol."""
+
+
+@TOOLSET.tool("Find text", READS, text=_FIND_TEXT)
+async def find_text(caller: Caller, arguments: FindText) -> FindTextReply:
+    """Every line that matches; the reply has the form that the caller gets."""
+    from codebase_mcp.app.exact import TextQuestion  # noqa: PLC0415 - not for the handshake
+    from codebase_mcp.search.text_pattern import TextQuery  # noqa: PLC0415
+    from codebase_mcp.tools import answers  # noqa: PLC0415
+
+    chosen = arguments.filter or CodeFilter()
+    shows_lines = not (arguments.count_only or arguments.files_only)
+    report = await caller.app.exact.find(
+        TextQuestion(
+            TextQuery(
+                arguments.pattern,
+                regex=arguments.regex,
+                ignore_case=arguments.ignore_case,
+                whole_word=arguments.whole_word,
+                multiline=arguments.multiline,
+            ),
+            answers.file_filters(
+                file_type=arguments.file_type,
+                extensions=chosen.file_extensions or (),
+                languages=chosen.languages or (),
+                kinds=arguments.kinds or (),
+                directory=arguments.directory,
+            ),
+            ref=arguments.ref,
+            context_lines=arguments.context_lines,
+            limit=arguments.limit if shows_lines else 0,
+        ),
+        arguments.project_id,
+        caller.identity,
+        repository=named_repository(arguments.repository_id),
+        report=caller.report_index_run,
+    )
+    form: Form = "lines"
+    if not shows_lines:
+        form = "count" if arguments.count_only else "files"
+    if caller.replies == "text":
+        from codebase_mcp.tools.replies.exact import exact_text  # noqa: PLC0415
+
+        return FindTextReply.of_text(
+            exact_text(report, form, caller.reply_budget(arguments.max_chars))
+        )
+    return find_text_reply(report, form, arguments.max_chars)
+
+
+def find_text_reply(report: TextReport, form: Form, max_chars: int | None) -> FindTextReply:
+    """The reply for programs; files are left out from the end until it fits."""
+    from codebase_mcp.search.exact import folders_of  # noqa: PLC0415 - not for the handshake
+
+    reply = FindTextReply(
+        total_count=report.total,
+        files_count=len(report.files),
+        results=[_file(m) for m in report.files if m.lines or form == "files"],
+        is_complete=report.is_complete,
+        not_searched=dict(report.not_searched),
+        index=index_state(report.index),
+        scope=scope_reply(report.scope),
+        latency_ms=round(report.latency_ms, 2),
+    )
+    if form == "count":
+        reply.by_folder = {folder: n for folder, (n, _) in folders_of(report.files, 50).items()}
+    if report.refs:
+        reply.refs = dict(report.refs)
+    reply.project_id, reply.project_source = report.project.project_id, report.project_source
+    shown = sum(len(result.matches) for result in reply.results)
+    if form == "lines" and shown < report.total:
+        reply.truncated = True
+    while max_chars is not None and reply.results and len(as_text(reply.as_json())) > max_chars:
+        reply.results.pop()
+        reply.truncated = True
+    return reply
+
+
+def _file(matches: FileMatches) -> FileWithMatches:
+    file = matches.file
+    entry = FileWithMatches(
+        file_path=file.path,
+        count=matches.count,
+        file_kind=file.kind,
+        language=file.language,
+        repository_id=file.snapshot.repository_id,
+    )
+    if matches.lines:
+        entry.matches = [_match(line) for line in matches.lines]
+    if matches.around:
+        entry.context = dict(matches.around)
+    if file.snapshot.view != "worktree":
+        entry.commit = file.snapshot.view
+    return entry
+
+
+def _match(line: Line) -> TextMatch:
+    match = TextMatch(line=line.number, text=line.text)
+    if line.end_line != line.number:
+        match.end_line = line.end_line
+    if line.definition is not None:
+        match.symbol = line.definition.qualified
+        match.symbol_lines = line.definition.start_line, line.definition.end_line
+    if line.is_definition:
+        match.is_definition = True
+    if line.is_removed:
+        match.is_removed = True
+    return match
