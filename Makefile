@@ -13,7 +13,7 @@ SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
 export OPENBLAS_NUM_THREADS ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test quick lint unit protocol bench-index bench-stages bench-search bench-records bench-memory bench-embedding bench-quality bench-tokens bench-secondary-model bench-http bench-git bench-secrets clean bench-start
+.PHONY: help install demo test quick lint unit protocol bench-index bench-stages bench-search bench-records bench-memory bench-embedding bench-quality bench-tokens bench-secondary-model bench-http bench-git bench-exact bench-secrets clean bench-start
 
 help: ## List the commands
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 24
@@ -86,6 +86,9 @@ bench-tokens: $(VENV)/dev $(SEMBLE)/bin/semble ## Measure what is read until the
 
 bench-secondary-model: $(VENV)/dev ## Measure what a secondary model adds and costs (MODEL=folder EVERYDAY=trees)
 	$(BIN)/python benchmarks/secondary_model.py --model "$(MODEL)" --everyday-dir "$(EVERYDAY)" $(ARGS)
+
+bench-exact: $(VENV)/dev ## Compare exact search with ripgrep (ARGS="--repo TREE --repo TREE")
+	$(BIN)/python benchmarks/exact.py $(ARGS)
 
 bench-git: $(VENV)/dev ## Measure branches, worktrees and history (SOURCE=tree ARGS="--branches 100")
 	$(BIN)/python benchmarks/git.py --source "$(SOURCE)" $(ARGS)

@@ -13,4 +13,4 @@ ASK = (
 STOP = "A first place at 0.8 or more is the answer: use the lines shown, or read its range."
 ABSENT = "Below 0.5: probably not in this code."
 INDEXED = "The first question in a repository indexes it; changes are followed."
-GREP = "Use grep for an exact string whose every occurrence counts."
+GREP = "For every occurrence of an exact text use find_text, or else grep."

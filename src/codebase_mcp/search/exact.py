@@ -133,7 +133,7 @@ def with_lines(
             )
         )
         for near in range(max(1, number - context_lines), end_line + context_lines + 1):
-            if context_lines and near <= len(ends) + 1:
+            if context_lines and near <= len(ends):
                 around[near] = _text_of(text, ends, near)
     return replace(matches, lines=tuple(lines), around=around)
 

@@ -250,7 +250,8 @@ class TextImages:
             content.write(memory.getvalue())
             return TextImage(content)
         finally:
-            scratch.unlink(missing_ok=True)
+            with suppress(OSError):
+                scratch.unlink()
         return image
 
     def _delete_oldest(self, kept: Path) -> None:

@@ -102,7 +102,9 @@ def test_expressions_match_the_lines_that_pythons_match(
     query = TextQuery(pattern, regex=True, ignore_case=ignore_case, whole_word=whole_word)
     if re.search(r"\\[wbds]", pattern) and not text.isascii():
         text = text.encode("ascii", "replace").decode()  # RE2's classes know ASCII alone
-    python = TextQuery(ascii_only, regex=True, ignore_case=query.ignores_case, whole_word=whole_word)
+    python = TextQuery(
+        ascii_only, regex=True, ignore_case=query.ignores_case, whole_word=whole_word
+    )
     assert lines(query, text) == expected(python, text)
 
 

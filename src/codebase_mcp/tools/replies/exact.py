@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from itertools import groupby
-from typing import TYPE_CHECKING, Literal
+from itertools import accumulate, groupby
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from codebase_mcp.model import WORKTREE
 from codebase_mcp.printable import printable, printable_line
@@ -47,8 +47,8 @@ def exact_text(report: TextReport, form: Literal["count", "files", "lines"], max
     if form == "count":
         rest = [_by_folder("", report.files, 20)] if report.files else []
     elif form == "files":
-        lines = [f"{_path(report, m)} {m.count}" for m in report.files]
-        rest = _fitting(lines, max_chars - _size(head) - _REST_CHARS)
+        rows = [_Row(f"{_path(report, m)} {m.count}", m.count) for m in report.files]
+        rest = [row.text for row in _fitting(rows, max_chars - _size(head) - _REST_CHARS)]
         left = report.files[len(rest) :]
         rest += [_by_folder("more: ", left, _MOST_FOLDERS)] if left else []
     else:
@@ -81,47 +81,63 @@ def _head(report: TextReport) -> Iterator[str]:
 
 def _files(report: TextReport, max_chars: int) -> list[str]:
     """The first group of files with lines; the other groups by their counts."""
-    groups = [
-        (name, list(of)) for name, of in groupby(report.files, lambda m: _GROUPS[m.file.kind])
-    ]
+    by_kind = groupby(report.files, lambda matches: _GROUPS[matches.file.kind])
+    groups = [(name, list(files)) for name, files in by_kind]
     if not groups:
         return []
-    tails = [_counts(report, name, files) for name, files in groups[1:]]
     first = groups[0][1]
-    shown = [line for matches in first for line in _block(report, matches)]
-    if all(matches.lines for matches in first) and _size([*shown, *tails]) <= max_chars:
-        return [*shown, *tails]
-    room = max_chars - _size(tails) - _REST_CHARS
-    shown = []
-    for position, matches in enumerate(first):
-        block = list(_block(report, matches))
-        if not matches.lines or _size([*shown, *block]) > room:
-            rest = first[position:]
-            if not shown and matches.lines:  # a single file is too much: its first lines
+    tails = [_counts(report, name, files) for name, files in groups[1:]]
+    room = max_chars - _size(tails)
+    blocks = [list(_block(report, matches)) for matches in first if matches.lines]
+    if len(blocks) < len(first) or _size(row.text for block in blocks for row in block) > room:
+        room -= min(_REST_CHARS, max_chars // 4)
+    shown: list[_Row] = []
+    for block in blocks:
+        if _size(row.text for row in (*shown, *block)) > room:
+            if not shown:  # the first file alone is too much
                 shown = _fitting(block, room)
-                rest = [replace(matches, spans=matches.spans[len(shown) - 1 :]), *rest[1:]]
-            return [*shown, _by_folder("more: ", rest, _MOST_FOLDERS), *tails]
+            break
         shown += block
-    return [*shown, *tails]
+    rest = _without_first(first, sum(row.matches for row in shown))
+    more = [_by_folder("more: ", rest, _MOST_FOLDERS)] if rest else []
+    return [*(row.text for row in shown), *more, *tails]
 
 
-def _block(report: TextReport, matches: FileMatches) -> Iterator[str]:
+def _without_first(files: Sequence[FileMatches], shown: int) -> list[FileMatches]:
+    """The files with the matches that are not among the first, which are shown."""
+    rest = []
+    for matches in files:
+        spans = matches.spans[shown:]
+        shown = max(shown - matches.count, 0)
+        if spans:
+            rest.append(replace(matches, spans=spans))
+    return rest
+
+
+class _Row(NamedTuple):
+    """A line of the reply, and how many matches it shows."""
+
+    text: str
+    matches: int = 0
+
+
+def _block(report: TextReport, matches: FileMatches) -> Iterator[_Row]:
     """A file: its path, and its lines by the definition around them."""
-    yield _path(report, matches)
+    yield _Row(_path(report, matches))
     if matches.around:
         yield from _with_context(report, matches)
         return
     for definition, group in groupby(matches.lines, lambda line: line.definition):
         lines = list(_folded(group))
-        if definition is None or (len(lines) == 1 and definition.start_line == lines[0][0].number):
-            yield from (f"  {_numbered(report, *line)}" for line in lines)
+        texts = [_Row(_numbered(report, *line), len(line[1])) for line in lines]
+        is_named = definition is not None and definition.start_line != lines[0][0].number
+        if definition is None or (len(lines) == 1 and not is_named):
+            yield from (_Row(f"  {text}", count) for text, count in texts)
         elif len(lines) == 1:
-            yield f"  {_heading(definition)} {_numbered(report, *lines[0])}"
+            yield _Row(f"  {_heading(definition)} {texts[0].text}", texts[0].matches)
         else:
-            yield f"  {_heading(definition)}"
-            yield from (f"    {_numbered(report, *line)}" for line in lines)
-    if left := matches.count - len(matches.lines):
-        yield f"  … {left} more"
+            yield _Row(f"  {_heading(definition)}")
+            yield from (_Row(f"    {text}", count) for text, count in texts)
 
 
 def _heading(definition: Definition) -> str:
@@ -129,19 +145,20 @@ def _heading(definition: Definition) -> str:
     return f"{printable_line(definition.qualified)} {lines}:"
 
 
-def _with_context(report: TextReport, matches: FileMatches) -> Iterator[str]:
+def _with_context(report: TextReport, matches: FileMatches) -> Iterator[_Row]:
     """The lines of a file with those around them, which have a dash behind their number."""
     by_number = {line.number: line for line in matches.lines}
     before: int | None = None
     heading: Definition | None = None
     for number, text in sorted(matches.around.items()):
         if before is not None and number > before + 1:
-            yield "  …"
+            yield _Row("  …")
         line, before = by_number.get(number), number
         if line is not None and line.definition not in (None, heading):
             heading = line.definition
-            yield f"  {_heading(heading)}"
-        yield f"  {number}{'  ' if line else '- '}{printable(text[:MAX_LINE_CHARS])}".rstrip()
+            yield _Row(f"  {_heading(heading)}")
+        shown = f"  {number}{'  ' if line else '- '}{printable(text[:MAX_LINE_CHARS])}"
+        yield _Row(shown.rstrip(), int(line is not None))
 
 
 def _folded(lines: Iterable[Line]) -> Iterator[tuple[Line, list[int]]]:
@@ -193,15 +210,10 @@ def _path(report: TextReport, matches: FileMatches) -> str:
     return f"{path} @{printable_line(report.refs.get(snapshot.view, snapshot.view[:12]))}"
 
 
-def _fitting(lines: Sequence[str], room: int) -> list[str]:
-    shown: list[str] = []
-    used = 0
-    for line in lines:
-        used += len(line) + 1
-        if used > room:
-            break
-        shown.append(line)
-    return shown
+def _fitting(rows: Sequence[_Row], room: int) -> list[_Row]:
+    """The first rows that have room."""
+    used = accumulate(len(row.text) + 1 for row in rows)
+    return [row for row, size in zip(rows, used, strict=True) if size <= room]
 
 
 def _size(lines: Iterable[str]) -> int:
