@@ -47,6 +47,7 @@ from codebase_mcp.search.scope import ScopedSnapshot
 from codebase_mcp.search.text_image import SnapshotTexts, TextImages, ended
 from codebase_mcp.search.text_pattern import Span, TextMatcher, TextQuery
 from codebase_mcp.source.read import SourceText
+from codebase_mcp.source.selection import Selection
 from codebase_mcp.source.source_tree import SourceTree, source_tree_at
 from codebase_mcp.text.tokens import fold
 
@@ -160,8 +161,9 @@ class ExactSearch:
             ids = scope.snapshot_ids if chosen is None else chosen.snapshot_ids
             changed = await self._changed(project, scope.trees, ids)
             scan = await self._prepare(project, question, matcher, ids, chosen)
+            trees = {tree.snapshot_id: tree for tree in scope.trees}
             for snapshot in scan.snapshots:
-                large = await self._large_files(snapshot)
+                large = await self._large_files(snapshot, trees.get(snapshot.id))
                 on_disk = [part for part in (changed.get(snapshot.id), large) if part is not None]
                 await asyncio.to_thread(scan.search, snapshot, on_disk)
             async with self._database.bounded_read(project) as tx:
@@ -269,8 +271,7 @@ class ExactSearch:
     def _compare(
         self, tree: Tree, paths: set[str] | None, stored: Mapping[str, StoredFile]
     ) -> _OnDisk:
-        selection = self._trees.selection_of(tree.root).ignoring(tree.root, tree.ignore_patterns)
-        files = source_tree_at(tree.root, selection)
+        files = source_tree_at(tree.root, self._selection_of(tree))
         if paths is None:
             paths = differences(files, stored, None, tree.generation)
         else:  # a path may be a directory
@@ -279,25 +280,29 @@ class ExactSearch:
         listed = files.list_files(paths).files if paths else ()
         return _OnDisk(files, listed, frozenset(paths) | {file.path for file in listed})
 
-    async def _large_files(self, snapshot: ScopedSnapshot) -> _OnDisk | None:
+    async def _large_files(self, snapshot: ScopedSnapshot, tree: Tree | None) -> _OnDisk | None:
         """The files on disk that are too large for the index."""
         has_some = snapshot.files_failed or loads(snapshot.skipped).get("too_large")
-        if snapshot.view != WORKTREE or not has_some:
+        if tree is None or not has_some or not self._trees.select_same_files(tree):
             return None
-        root = Path(snapshot.root)
-        listed_at, large = self._large.get(root, (0.0, None))
+        listed_at, large = self._large.get(tree.root, (0.0, None))
         if large is None or time.monotonic() - listed_at > _LARGE_FILES_S:
             large = None
             with suppress(OSError, CodebaseError):  # the files are not on this machine
-                large = await asyncio.to_thread(self._list_large, root)
-            self._large[root] = time.monotonic(), large
+                large = await asyncio.to_thread(self._list_large, tree)
+            self._large[tree.root] = time.monotonic(), large
         return large
 
-    def _list_large(self, root: Path) -> _OnDisk:
-        selection = self._trees.selection_of(root)
-        tree = source_tree_at(root, replace(selection, max_file_bytes=MAX_FILE_BYTES))
+    def _list_large(self, tree: Tree) -> _OnDisk:
+        selection = self._selection_of(tree)
+        files = source_tree_at(tree.root, replace(selection, max_file_bytes=MAX_FILE_BYTES))
         sizes = range(selection.max_file_bytes + 1, MAX_FILE_BYTES + 1)
-        return _OnDisk(tree, tuple(file for file in tree.list_files().files if file.size in sizes))
+        return _OnDisk(
+            files, tuple(file for file in files.list_files().files if file.size in sizes)
+        )
+
+    def _selection_of(self, tree: Tree) -> Selection:
+        return self._trees.selection_of(tree.root).ignoring(tree.root, tree.ignore_patterns)
 
 
 @dataclass(slots=True)

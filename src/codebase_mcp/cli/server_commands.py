@@ -29,7 +29,8 @@ def _setup_options(parser: SettingsParser) -> None:
     )
     parser.add_argument("--project-dir", help="the project's directory (the working directory)")
     parser.add_argument(
-        "--toolsets", help="toolsets to show, separated by commas, or 'all' (agent: code,symbols)"
+        "--toolsets",
+        help="toolsets to show, separated by commas, or 'all' (agent: code,find,symbols)",
     )
     parser.add_argument("--name", default="codebase", help="the server's name there (codebase)")
     parser.add_argument(

@@ -80,7 +80,7 @@ class SettingValues:
         "CODEBASE_MCP_TOOLSETS",
         DEFAULT_TOOLSETS,
         some_of(TOOLSETS, PRESETS),
-        "Toolsets to show, separated by commas; 'agent' is code,symbols, 'all' is every one.",
+        "Toolsets to show, separated by commas; 'agent' is code,find,symbols, 'all' is every one.",
     )
     replies: str = _program(
         "CODEBASE_MCP_REPLIES",

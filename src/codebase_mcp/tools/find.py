@@ -38,18 +38,16 @@ Kind = Literal["code", "test", "docs", "config", "generated", "vendored"]
 
 class FindText(Arguments):
     pattern: Annotated[
-        str, Field(min_length=1, max_length=1_000, description="A text as it stands in the files.")
+        str, Field(min_length=1, max_length=1_000, description="As it stands in the files.")
     ]
-    regex: Annotated[bool, Field(description="pattern is a regular expression (RE2).")] = False
-    ignore_case: Annotated[
-        bool | None, Field(description="By default so if pattern has no upper-case letter.")
-    ] = None
-    whole_word: Annotated[bool, Field(description="Not inside of longer words.")] = False
+    regex: Annotated[bool, Field(description="RE2 syntax.")] = False
+    ignore_case: Annotated[bool | None, Field(description="Default: if all is lower-case.")] = None
+    whole_word: Annotated[bool, Field(description="Not within words.")] = False
     multiline: Annotated[bool, Field(description="A match may span lines.")] = False
     directory: Annotated[
         str | None,
         DIRECTORY,
-        Field(description="Only below this, relative to the root: src/auth, packages/*/lib."),
+        Field(description="Only below this: src/auth, packages/*/lib."),
     ] = None
     file_type: Annotated[str | None, FILE_TYPE, Field(description="Only this extension: py.")] = (
         None
@@ -57,13 +55,11 @@ class FindText(Arguments):
     filter: Annotated[CodeFilter | None, Field(description="Names of languages, extensions.")] = (
         None
     )
-    kinds: Annotated[
-        list[Kind] | None, Field(max_length=6, description="Only files of these kinds.")
-    ] = None
+    kinds: Annotated[list[Kind] | None, Field(max_length=6)] = None
     ref: Annotated[
         str | None,
         REF,
-        Field(description="A branch, tag or commit; A...B: only lines that the change touched."),
+        Field(description="Branch, tag, commit; A...B: lines that a change touched."),
     ] = None
     repository_id: RepositoryChoice = None
     project_id: ProjectId = None

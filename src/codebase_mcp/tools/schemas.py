@@ -73,12 +73,20 @@ def _inline(schema: Any, definitions: Mapping[str, Any]) -> Any:
 
 
 # A model pays for each of them and hardly ever breaks them; errors name them.
-_NOT_FOR_MODELS = ("pattern", "minLength", "maxLength", "minItems", "maxItems", "format")
+_NOT_FOR_MODELS = frozenset(
+    "pattern minLength maxLength minItems maxItems minimum format additionalProperties".split()
+)
+# Nobody asks for more by chance.
+_LARGE = 1_000
 _NULL = {"type": "null"}
 
 
 def _for_models(schema: dict[str, Any]) -> dict[str, Any]:
     short = {key: value for key, value in schema.items() if key not in _NOT_FOR_MODELS}
+    if short.get("default") is False:
+        del short["default"]
+    if short.get("maximum", 0) > _LARGE:
+        del short["maximum"]
     if "properties" in short:
         short["properties"] = {n: _for_models(part) for n, part in short["properties"].items()}
     if "items" in short:

@@ -159,7 +159,7 @@ class Freshness:
 
     async def differing(self, project: Project, tree: Tree) -> set[str] | None:
         """The paths at which a tree is known to differ from its index; None if they are unknown."""
-        if not self._budget_s:
+        if not self._budget_s or not self._trees.select_same_files(tree):
             return set()
         state = await self._state_of(project, tree.repository_id, tree.files_pending)
         pending = self._check_of(project, tree).pending
