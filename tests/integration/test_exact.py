@@ -215,7 +215,8 @@ async def test_texts_beside_an_image_are_found_until_it_is_made_anew(
     assert (await find_until(app, project_id, "needle", 11)).files[3].count == 2
     assert image.stat().st_ino == before
     monkeypatch.setattr("codebase_mcp.search.text_image._MOST_BESIDE", 0)
-    assert (await find(app, project_id, "needle")).total == 11
+    (root / "f4.py").write_text("value = needle\nneedle\n")
+    assert (await find_until(app, project_id, "needle", 12)).total == 12
     assert image.stat().st_ino != before
 
 

@@ -67,6 +67,10 @@ _LARGE_FILES_S = 10.0
 _MOST_TABLES = 4
 
 
+Table = dict[int, list[TextFile]]
+"""The files of a snapshot, by the id of their text."""
+
+
 @dataclass(frozen=True, slots=True)
 class TextQuestion:
     """What to search, and where; ``limit`` is of lines that are shown, none are lost otherwise."""
@@ -127,7 +131,7 @@ class ExactSearch:
     _trees: IndexedTrees
     _views: Callable[[], Views]
     _images: TextImages
-    _tables: OrderedDict[tuple[str, int, UUID], list[TextFile]] = field(default_factory=OrderedDict)
+    _tables: OrderedDict[tuple[str, int, UUID], Table] = field(default_factory=OrderedDict)
     _large: dict[Path, tuple[float, _OnDisk | None]] = field(default_factory=dict)
 
     async def find(
@@ -221,9 +225,9 @@ class ExactSearch:
                 texts={
                     snapshot.id: await self._images.texts_of(
                         tx,
-                        f"{project.schema_name}-{snapshot.repository_id}",
-                        "" if snapshot.view == WORKTREE else snapshot.view,
-                        [text.text_id for text in tables[snapshot.id] if text.text_id is not None],
+                        _image_names(project, snapshot),
+                        snapshot.version,
+                        list(tables[snapshot.id]),
                     )
                     for snapshot in snapshots
                 },
@@ -233,16 +237,17 @@ class ExactSearch:
 
     async def _load_tables(
         self, tx: Transaction, project: Project, snapshots: Sequence[ScopedSnapshot]
-    ) -> dict[int, list[TextFile]]:
+    ) -> dict[int, Table]:
         """The files of each snapshot, from memory if they are the same as before."""
         keys = {s.id: (project.schema_name, s.id, s.version) for s in snapshots}
         missing = {s.id: s for s in snapshots if keys[s.id] not in self._tables}
         if missing:
-            tables: dict[int, list[TextFile]] = {snapshot_id: [] for snapshot_id in missing}
+            tables: dict[int, Table] = {snapshot_id: {} for snapshot_id in missing}
             for snapshot_id, *facts in await tx.fetch_all(
                 _SQL["files"], ids=array_literal(missing)
             ):
-                tables[snapshot_id].append(TextFile(missing[snapshot_id], *facts))
+                file = TextFile(missing[snapshot_id], *facts)
+                tables[snapshot_id].setdefault(facts[1], []).append(file)
             self._tables |= {keys[snapshot_id]: table for snapshot_id, table in tables.items()}
         loaded = {snapshot_id: self._tables[key] for snapshot_id, key in keys.items()}
         for key in keys.values():
@@ -315,7 +320,7 @@ class _Scan:
     question: TextQuestion
     matcher: TextMatcher
     snapshots: tuple[ScopedSnapshot, ...]
-    tables: Mapping[int, Sequence[TextFile]]
+    tables: Mapping[int, Table]
     texts: Mapping[int, SnapshotTexts]
     touched: Touched | None
     until: float
@@ -326,33 +331,33 @@ class _Scan:
 
     def search(self, snapshot: ScopedSnapshot, on_disk: Sequence[_OnDisk]) -> None:
         """Search the files of a snapshot, and some on disk."""
-        passes = self.question.filters.test()
+        passes, touched = self.question.filters.test(), self.touched
         instead_of = frozenset[str]().union(*(part.instead_of for part in on_disk))
-        files = [
-            file
-            for file in self.tables[snapshot.id]
-            if file.path not in instead_of
-            and passes(snapshot.repository_id, file.path, file.extension, file.language, file.kind)
-            and (self.touched is None or (snapshot.id, file.path) in self.touched.files)
-        ]
-        texts = self.texts[snapshot.id]
-        found = texts.find(self.matcher, {file.text_id or 0 for file in files}, until=self.until)
-        self.is_complete &= found.is_complete
-        for file in files:
-            if spans := found.spans.get(file.text_id or 0):
-                self._add(file, texts.text(file.text_id or 0) if self.touched else b"", spans)
+
+        def is_searched(file: TextFile) -> bool:
+            facts = file.path, file.extension, file.language, file.kind
+            return (
+                file.path not in instead_of
+                and passes(snapshot.repository_id, *facts)
+                and (touched is None or (snapshot.id, file.path) in touched.files)
+            )
+
+        table, texts = self.tables[snapshot.id], self.texts[snapshot.id]
+        ids = None
+        if self.question.filters.narrow or touched is not None:
+            ids = {text_id for text_id, files in table.items() if any(map(is_searched, files))}
+        matches = texts.find(self.matcher, ids, until=self.until)
+        self.is_complete &= matches.is_complete
+        for text_id, spans in matches.spans.items():
+            for file in filter(is_searched, table.get(text_id, ())):
+                self._add(file, b"" if touched is None else texts.text(text_id), spans)
         read = 0
         for part in on_disk:
-            chosen = [
-                TextFile(snapshot, f.path, None, f.language, extension_of(f.path), f.kind.value, f)
-                for f in part.files
-            ]
-            read += len(part.files) if not part.instead_of else 0
-            for file in chosen:
-                if passes(
-                    snapshot.repository_id, file.path, file.extension, file.language, file.kind
-                ):
-                    self._search_on_disk(part.tree, file)
+            read += 0 if part.instead_of else len(part.files)
+            for f in part.files:
+                facts = f.language, extension_of(f.path), f.kind.value
+                if passes(snapshot.repository_id, f.path, facts[1], facts[0], facts[2]):
+                    self._search_on_disk(part.tree, TextFile(snapshot, f.path, None, *facts, f))
         self.not_searched.update(_left_out(snapshot, read))
 
     def _search_on_disk(self, tree: SourceTree, file: TextFile) -> None:
@@ -409,6 +414,12 @@ class _Scan:
                 is_removed=file.snapshot.id in old,
             )
         return files
+
+
+def _image_names(project: Project, snapshot: ScopedSnapshot) -> list[str]:
+    """The image of the files on disk, and for a commit its own."""
+    name = f"{project.schema_name}-{snapshot.repository_id}"
+    return [name] if snapshot.view == WORKTREE else [name, f"{name}-{snapshot.view}"]
 
 
 def _left_out(snapshot: ScopedSnapshot, read: int) -> Counter[str]:

@@ -12,7 +12,6 @@ import logging
 import mmap
 import os
 import time
-from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -20,7 +19,7 @@ from dataclasses import dataclass, field
 from io import BytesIO
 from pathlib import Path
 from typing import IO
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,6 +45,7 @@ MOST_BYTES = 4 << 30
 
 _BATCH_TEXTS = 500
 _PIECE_BYTES = 4 << 20
+_GAP_BYTES = 1 << 18
 _SCANNERS = os.cpu_count() or 1
 
 Ints = NDArray[np.int64]
@@ -90,11 +90,16 @@ class TextImage:
 
 
 @dataclass(slots=True)
-class Found:
+class TextMatches:
     """Where a pattern matches, by the id of the text; ``is_complete`` unless time ran out."""
 
     spans: dict[int, list[Span]] = field(default_factory=dict)
     is_complete: bool = True
+
+    def add(self, text_id: int, spans: list[Span]) -> None:
+        """Add the matches of a text, if it has any."""
+        if spans:
+            self.spans[text_id] = spans
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,9 +109,11 @@ class SnapshotTexts:
     image: TextImage
     beside: Mapping[int, bytes]
 
-    def find(self, matcher: TextMatcher, ids: Collection[int], *, until: float) -> Found:
-        """The matches in some texts, until a monotonic time is reached."""
-        found = Found()
+    def find(
+        self, matcher: TextMatcher, ids: Collection[int] | None, *, until: float
+    ) -> TextMatches:
+        """The matches in some texts, or in all, until a monotonic time is reached."""
+        matches = TextMatches()
 
         def check() -> None:
             if time.monotonic() > until:
@@ -114,16 +121,19 @@ class SnapshotTexts:
 
         try:
             for text_id, text in self.beside.items():
-                if text_id in ids and (spans := list(matcher.spans(text, 0, len(text), check))):
-                    found.spans[text_id] = spans
+                if ids is None or text_id in ids:
+                    matches.add(text_id, list(matcher.spans(text, 0, len(text), check)))
         except TimeoutError:
-            found.is_complete = False
-        pieces = _pieces(self.image.positions(ids), self.image.starts)
+            matches.is_complete = False
+        image = self.image
+        chosen = np.arange(len(image.ids)) if ids is None else image.positions(ids)
         with ThreadPoolExecutor(_SCANNERS) as threads:
-            for part in threads.map(lambda piece: _scan(self.image, matcher, piece, check), pieces):
-                found.spans |= part.spans
-                found.is_complete &= part.is_complete
-        return found
+            for part in threads.map(
+                lambda piece: _scan(image, matcher, piece, check), _pieces(chosen, image.starts)
+            ):
+                matches.spans |= part.spans
+                matches.is_complete &= part.is_complete
+        return matches
 
     def text(self, text_id: int) -> bytes:
         """A text, with a line end behind its last line."""
@@ -135,42 +145,50 @@ class SnapshotTexts:
 
 def _scan(
     image: TextImage, matcher: TextMatcher, positions: Ints, check: Callable[[], None]
-) -> Found:
-    found = Found()
-    by_text: defaultdict[int, list[Span]] = defaultdict(list)
-    starts, first = image.starts, int(positions[0])
-    end = int(starts[positions[-1] + 1])
-    chosen = set(positions.tolist())
+) -> TextMatches:
+    """The matches in some texts of an image, which lie close together."""
+    matches = TextMatches()
     try:
         if matcher.spans_lines or matcher.is_anchored:
             for position in positions.tolist():
                 check()
                 text = image.text(position)
-                by_text[position] += matcher.spans(text, 0, len(text), check)
+                spans = list(matcher.spans(text, 0, len(text), check))
+                matches.add(int(image.ids[position]), spans)
         else:
-            position, offset, last = first, int(starts[first]), int(starts[first + 1])
-            for begin, stop in matcher.spans(image.map, int(starts[first]), end, check):
-                if begin >= last:
-                    position = int(np.searchsorted(starts, begin, "right")) - 1
-                    offset, last = int(starts[position]), int(starts[position + 1])
-                if position in chosen:
-                    by_text[position].append((begin - offset, stop - offset))
+            _scan_lines(image, matcher, positions, check, matches)
     except TimeoutError:
-        found.is_complete = False
-    found.spans = {int(image.ids[position]): spans for position, spans in by_text.items() if spans}
-    return found
+        matches.is_complete = False
+    return matches
+
+
+def _scan_lines(
+    image: TextImage,
+    matcher: TextMatcher,
+    positions: Ints,
+    check: Callable[[], None],
+    matches: TextMatches,
+) -> None:
+    """Scan neighbouring texts as if they were a single one."""
+    starts, chosen = image.starts, frozenset(positions.tolist())
+    start, end = int(starts[positions[0]]), int(starts[positions[-1] + 1])
+    offset, after, spans = 0, 0, list[Span]()
+    for first, last in matcher.spans(image.map, start, end, check):
+        if first >= after:
+            position = int(np.searchsorted(starts, first, "right")) - 1
+            offset, after, spans = int(starts[position]), int(starts[position + 1]), []
+            if position in chosen:
+                matches.spans[int(image.ids[position])] = spans
+        spans.append((first - offset, last - offset))
 
 
 def _pieces(positions: Ints, starts: Ints) -> list[Ints]:
-    """Runs of texts that are scanned at once: neighbours, of a few megabytes together."""
+    """The texts that are scanned at once: a few megabytes, without large gaps."""
     if not len(positions):
         return []
-    cuts = np.flatnonzero(np.diff(positions) > 1) + 1
-    pieces = []
-    for run in np.split(positions, cuts):
-        groups = (starts[run] - starts[run[0]]) // _PIECE_BYTES
-        pieces += np.split(run, np.flatnonzero(np.diff(groups)) + 1)
-    return pieces
+    gaps = starts[positions[1:]] - starts[positions[:-1] + 1]
+    groups = starts[positions] // _PIECE_BYTES
+    return np.split(positions, np.flatnonzero((gaps > _GAP_BYTES) | (np.diff(groups) > 0)) + 1)
 
 
 class TextImages:
@@ -180,23 +198,29 @@ class TextImages:
         self._folder = folder
         self._images: dict[str, tuple[TextImage, int]] = {}
         self._beside: dict[str, dict[int, bytes]] = {}
+        self._last: dict[str, tuple[UUID, SnapshotTexts]] = {}
 
     async def texts_of(
-        self, tx: Transaction, repository: str, commit: str, ids: Sequence[int]
+        self, tx: Transaction, names: Sequence[str], version: UUID, ids: Sequence[int]
     ) -> SnapshotTexts:
         """The texts of a snapshot with these ids, in the order of their paths.
 
-        ``repository`` names its image, without slashes; ``commit`` is empty for the files on disk.
-        A commit whose texts are nearly all in the image of those needs none of its own.
+        ``names`` are images, without slashes: the first that has nearly all of the texts is used,
+        so a commit near the files on disk needs none of its own. ``version`` is that of the ids.
         """
-        names = [repository, f"{repository}-{commit}"] if commit else [repository]
         for name in names:
             image = self._open(name)
+            if image is None:
+                continue
+            known, texts = self._last.get(name, (None, None))
+            if texts is not None and known == version and texts.image is image:
+                return texts
             missing = _missing(image, ids)
-            if len(missing) <= _MOST_BESIDE and image is not None:
-                beside = await self._read_beside(tx, name, missing)
-                if sum(map(len, beside.values())) <= _MOST_BESIDE_BYTES:
-                    return SnapshotTexts(image, beside)
+            if len(missing) <= _MOST_BESIDE:
+                texts = SnapshotTexts(image, await self._read_beside(tx, name, missing))
+                if sum(map(len, texts.beside.values())) <= _MOST_BESIDE_BYTES:
+                    self._last[name] = version, texts
+                    return texts
         return SnapshotTexts(await self._make(tx, names[-1], ids), {})
 
     async def _read_beside(
@@ -211,7 +235,7 @@ class TextImages:
 
     def forget(self, prefix: str) -> None:
         """Delete the images whose names begin so."""
-        for kept in (self._images, self._beside):
+        for kept in (self._images, self._beside, self._last):
             for name in [name for name in kept if name.startswith(prefix)]:
                 kept.pop(name)
         for path in self._folder.glob(f"{prefix}*.texts"):
@@ -282,12 +306,10 @@ async def _write(tx: Transaction, ids: Sequence[int], out: IO[bytes]) -> None:
     out.write(np.array([(_MARK, len(written), starts[-1])], _FOOTER).tobytes())
 
 
-def _missing(image: TextImage | None, ids: Sequence[int]) -> list[int]:
+def _missing(image: TextImage, ids: Sequence[int]) -> list[int]:
     """The texts that an image lacks."""
     asked = np.asarray(ids, np.int64)
-    return list(
-        dict.fromkeys((asked if image is None else asked[~np.isin(asked, image.ids)]).tolist())
-    )
+    return list(dict.fromkeys(asked[~np.isin(asked, image.ids)].tolist()))
 
 
 async def _load(tx: Transaction, ids: Sequence[int]) -> dict[int, bytes]:

@@ -55,7 +55,7 @@ class FindText(Arguments):
     filter: Annotated[CodeFilter | None, Field(description="Names of languages, extensions.")] = (
         None
     )
-    kinds: Annotated[list[Kind] | None, Field(max_length=6)] = None
+    kinds: Annotated[list[Kind] | None, Field(max_length=6, description="Only these.")] = None
     ref: Annotated[
         str | None,
         REF,
