@@ -1,4 +1,4 @@
-"""Every test of this folder that talks to a server does so in both revisions of the protocol."""
+"""Every test of this folder talks to a server in the revision of the protocol that it is given."""
 
 from __future__ import annotations
 

@@ -6,6 +6,7 @@ packages, pinned by package-lock.json and kept in node_modules until that file c
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import os
 import subprocess
@@ -29,11 +30,17 @@ class NodeUnavailable(Exception):
 
 
 def install() -> None:
-    """Install the packages, unless those of the lock file are there.
+    """Install the packages, unless those of the lock file are there; other processes wait.
 
     Raises:
         NodeUnavailable: with what npm said, and what to do.
     """
+    with _LOCK.open("rb") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        _install()
+
+
+def _install() -> None:
     wanted = hashlib.sha256(_LOCK.read_bytes()).hexdigest()
     if _STAMP.is_file() and _STAMP.read_text(encoding="ascii") == wanted:
         return
