@@ -19,7 +19,7 @@ from codebase_mcp.database.connection import Database
 from codebase_mcp.errors import CodebaseError, PermissionDenied
 from codebase_mcp.settings.choices import database_target
 from codebase_mcp.settings.loading import Settings
-from codebase_mcp.source import reach, source_tree
+from codebase_mcp.source import git_directory, source_tree
 from codebase_mcp.source.read import read_files
 from codebase_mcp.tools.calling import call_tool, no_progress
 from codebase_mcp.tools.catalog import all_tools
@@ -56,7 +56,7 @@ async def shared(
     anyio_backend: str, settings: Settings, code: Path, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[App]:
     """The product with one allowed root."""
-    monkeypatch.setattr(reach, "_roots", set())
+    monkeypatch.setattr(git_directory, "_roots", set())
     async with await App.open(replace(settings, roots=(str(code),))) as app:
         yield app
 

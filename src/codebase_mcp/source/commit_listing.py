@@ -12,7 +12,6 @@ from dataclasses import dataclass
 
 from codebase_mcp.errors import IndexingFailed
 from codebase_mcp.model import Listing
-from codebase_mcp.source.attributes import FILE_NAME as ATTRIBUTES
 from codebase_mcp.source.git_directory import GitRepository
 from codebase_mcp.source.git_objects import (
     SUBMODULE,
@@ -23,7 +22,7 @@ from codebase_mcp.source.git_objects import (
     list_tree,
     read_blobs,
 )
-from codebase_mcp.source.ignore import MAX_IGNORE_BYTES, IgnoreFiles
+from codebase_mcp.source.ignore import ATTRIBUTES, IgnoreFiles
 from codebase_mcp.source.listing_builder import (
     DirectoryState,
     DirectoryStates,
@@ -34,6 +33,7 @@ from codebase_mcp.source.listing_builder import (
     parents,
     with_slash,
 )
+from codebase_mcp.source.open_file import MAX_IGNORE_BYTES
 from codebase_mcp.source.selection import EVERYTHING, Selection
 
 _RULE_FILES = (b".mcpignore", ATTRIBUTES)

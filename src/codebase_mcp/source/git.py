@@ -28,7 +28,7 @@ from codebase_mcp.source.git_directory import (
     git_dir_of,
     git_repository_at,
 )
-from codebase_mcp.source.ignore import is_pipe_or_device, read_ignore_file
+from codebase_mcp.source.open_file import is_pipe_or_device, read_ignore_file
 
 log = logging.getLogger(__name__)
 

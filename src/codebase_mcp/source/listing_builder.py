@@ -17,16 +17,17 @@ from pathlib import Path
 
 from codebase_mcp.model import FileFailure, Listing, SourceFile
 from codebase_mcp.secrets.names import has_secret_in_name, is_secret_name
-from codebase_mcp.source.attributes import FILE_NAME, UNSET, Attributes
 from codebase_mcp.source.classify import classify
 from codebase_mcp.source.ignore import (
-    MAX_IGNORE_BYTES,
+    ATTRIBUTES,
+    UNSET,
+    Attributes,
     IgnoreFiles,
     ReadRules,
     Rules,
     parse_rules,
-    read_ignore_file,
 )
+from codebase_mcp.source.open_file import MAX_IGNORE_BYTES, read_ignore_file
 from codebase_mcp.source.read import TOO_LARGE, failure_reason
 from codebase_mcp.source.selection import Patterns, Selection
 
@@ -158,7 +159,7 @@ class ListingBuilder:
         path = escape_path(raw)
         traits = classify(path)
         folder, _, name = raw.rpartition(b"/")
-        if name == FILE_NAME:
+        if name == ATTRIBUTES:
             self._with_attributes.add(folder)
         if self.is_secret(raw):
             self.count_skipped("secret")
@@ -198,7 +199,7 @@ class ListingBuilder:
             return
         for path, file in self.files.items():
             linguist = attributes.of(self.prefix + self._raw(path))
-            if linguist is not UNSET:
+            if linguist != UNSET:
                 traits = classify(path, linguist)
                 self.files[path] = replace(
                     file,

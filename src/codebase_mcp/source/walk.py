@@ -23,7 +23,7 @@ from codebase_mcp.source.git_directory import (
     is_git_directory,
     work_tree_of,
 )
-from codebase_mcp.source.ignore import Chain, IgnoreFiles, parse_rules, read_ignore_file
+from codebase_mcp.source.ignore import Chain, IgnoreFiles, parse_rules
 from codebase_mcp.source.listing_builder import (
     VERSION_CONTROL,
     DirectoryState,
@@ -36,6 +36,7 @@ from codebase_mcp.source.listing_builder import (
     path_prefix,
     with_slash,
 )
+from codebase_mcp.source.open_file import read_ignore_file
 from codebase_mcp.source.selection import EVERYTHING, Selection
 
 log = logging.getLogger(__name__)

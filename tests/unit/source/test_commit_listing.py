@@ -17,8 +17,8 @@ from codebase_mcp.model import FileFailure, Listing
 from codebase_mcp.source.commit_listing import CommitListing, list_files_at
 from codebase_mcp.source.git_directory import GitRepository, git_repository_at
 from codebase_mcp.source.git_objects import read_blobs
-from codebase_mcp.source.ignore import MAX_IGNORE_BYTES
 from codebase_mcp.source.listing_builder import MISSING
+from codebase_mcp.source.open_file import MAX_IGNORE_BYTES
 from codebase_mcp.source.selection import EVERYTHING, Patterns, Selection
 from codebase_mcp.source.walk import list_files
 
