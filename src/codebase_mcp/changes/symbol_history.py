@@ -20,11 +20,11 @@ from codebase_mcp.model import FileKind, Symbol
 from codebase_mcp.secrets.masking import mask
 from codebase_mcp.source.classify import kind_of, language_of
 from codebase_mcp.source.commit_log import Tip, list_commits
-from codebase_mcp.source.encoding import decode
 from codebase_mcp.source.git import ask_git, stream_git
 from codebase_mcp.source.git_directory import GitRepository
 from codebase_mcp.source.git_objects import Unread, read_blobs
 from codebase_mcp.source.listing_builder import escape_path
+from codebase_mcp.source.read import decode
 
 # A name that very many files hold is followed in the first of them alone.
 MAX_PATHS = 300
