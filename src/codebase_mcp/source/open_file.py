@@ -55,7 +55,7 @@ def read_regular(location: bytes, max_bytes: int) -> bytes | None:
 
 
 def read_ignore_file(
-    location: bytes, *, follow: bool = False, too_large: list[bytes] | None = None
+    location: bytes, too_large: list[bytes] | None = None, *, follow: bool = False
 ) -> bytes | None:
     """The content of an ignore file, or None if there is none.
 

@@ -148,16 +148,16 @@ def read_files(files: Iterable[SourceFile], *, max_file_bytes: int) -> list[Cont
 
 
 def read_objects(
-    repository: GitRepository, files: Sequence[tuple[SourceFile, str]], *, max_file_bytes: int
+    repository: GitRepository, files: Sequence[SourceFile], *, max_file_bytes: int
 ) -> list[Content]:
-    """The content of files of a commit, each given with the hash of its git object.
+    """The content of files of a commit, whose locations are the hashes of their objects.
 
     Raises:
         IndexingFailed: git cannot read them.
     """
     contents: list[Content] = []
-    blobs = read_blobs(repository, [object_id for _, object_id in files], max_file_bytes)
-    for (file, _), (_, data) in zip(files, blobs, strict=True):
+    blobs = read_blobs(repository, [file.location for file in files], max_file_bytes)
+    for file, (_, data) in zip(files, blobs, strict=True):
         if isinstance(data, bytes):
             contents.append(_as_text(file, data))
         elif data is Unread.TOO_LARGE:

@@ -22,11 +22,9 @@ from codebase_mcp.source.git_directory import (
     is_git_directory,
     work_tree_of,
 )
-from codebase_mcp.source.ignore import IgnoreFiles
 from codebase_mcp.source.listing_builder import (
     VERSION_CONTROL,
     ListingBuilder,
-    path_prefix,
     with_slash,
 )
 from codebase_mcp.source.open_file import is_real_directory
@@ -85,8 +83,7 @@ class TreeScan:
         self._tracked: set[bytes] = set()
         self._outside: dict[Path, Times | None] = {}
         outer = work_tree_of(root) or root
-        own_rules = IgnoreFiles(os.fsencode(outer), b".mcpignore")
-        self._builder = ListingBuilder(root, selection, own_rules, path_prefix(outer, root))
+        self._builder = ListingBuilder(root, selection, outer)
         for directory in root.parents:
             if directory.is_relative_to(outer):
                 for name in _RULES:
