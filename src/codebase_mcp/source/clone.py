@@ -148,11 +148,8 @@ def _update(remote: Remote, folder: Path, options: CloneOptions, transfer: Trans
             " directory.",
             details={"field": "path", "value": remote.url, "folder": str(folder)},
         )
-    git_dir = _git_dir(folder)
-    for lock in (*git_dir.glob("*.lock"), *(git_dir / "refs").rglob("*.lock")):
+    for lock in (*folder.glob("*.lock"), *(folder / "refs").rglob("*.lock")):
         lock.unlink(missing_ok=True)  # of a git that was killed, as we hold the lock
-    if git_dir != folder:
-        _make_bare(remote, folder, transfer)
     git = _Git(remote, folder, transfer)
     stored = git.stored_options()
     tip = git.find_tip(options.branch or stored.get(_BRANCH))
@@ -283,31 +280,13 @@ class _Git:
 
 
 def _is_clone(folder: Path) -> bool:
-    return (_git_dir(folder) / "HEAD").is_file()
-
-
-def _git_dir(folder: Path) -> Path:
-    """The git directory of a clone: an earlier version also checked files out, beside ``.git``."""
-    old = folder / ".git"
-    return old if old.is_dir() else folder
-
-
-def _make_bare(remote: Remote, folder: Path, transfer: Transfer) -> None:
-    """Remove the files from the clone of an earlier version."""
-    git_dir = _git_dir(folder)
-    _Git(remote, git_dir, transfer).run("config", "core.bare", "true")
-    (git_dir / "index").unlink(missing_ok=True)
-    partial = _partial_path(folder)
-    shutil.rmtree(partial, ignore_errors=True)
-    folder.rename(partial)
-    (partial / ".git").rename(folder)
-    shutil.rmtree(partial)
+    return (folder / "HEAD").is_file()
 
 
 def _origin(folder: Path) -> str | None:
     """The identity of the remote of a clone; read without git."""
     try:
-        text = (_git_dir(folder) / "config").read_text()
+        text = (folder / "config").read_text()
         url = re.search(r"^\s*url = (\S+)$", text, re.MULTILINE)
         return parse_remote(url[1]).identity if url else None
     except (OSError, UnicodeDecodeError, InvalidInput):
