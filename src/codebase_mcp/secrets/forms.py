@@ -19,9 +19,8 @@ from codebase_mcp.secrets.judging import (
     is_phrase,
     is_placeholder,
 )
-from codebase_mcp.secrets.naming import CODE, Name, sort_of
-from codebase_mcp.secrets.settings import is_joined
-from codebase_mcp.secrets.text import Span, Text
+from codebase_mcp.secrets.naming import CODE, Name, Span, Text, sort_of
+from codebase_mcp.secrets.sentences import is_joined
 
 
 def _any(value: bytes) -> bool:
