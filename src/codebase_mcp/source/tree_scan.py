@@ -79,7 +79,6 @@ class TreeScan:
 
     def __init__(self, root: Path, selection: Selection = EVERYTHING) -> None:
         self._root = root
-        self._is_first = True
         self._tracked: set[bytes] = set()
         self._outside: dict[Path, Times | None] = {}
         outer = work_tree_of(root) or root
@@ -90,6 +89,7 @@ class TreeScan:
                     self._note(directory / os.fsdecode(name))
             self._note(directory / ".mcp-context.toml")
         self._directories = {b"": _Directory(self._rules_at(b""))}
+        self.changes()
 
     @property
     def directories(self) -> list[str]:
@@ -132,8 +132,6 @@ class TreeScan:
     def changes(self, within: Iterable[bytes] | None = None) -> TreeChanges:
         """The changes since the last scan: everywhere, or in some directories.
 
-        The first scan reports no changes.
-
         Raises:
             FileNotFoundError: the root does not exist.
         """
@@ -148,9 +146,6 @@ class TreeScan:
                 new = self._visit(path, folder, changes)
                 waiting += folder.folders if within is None else new
         self._check_outside(changes)
-        if self._is_first:
-            self._is_first = False
-            return TreeChanges()
         return changes
 
     def has_file(self, path: bytes) -> bool:
@@ -307,9 +302,7 @@ def start_scan(root: Path, selection: Selection) -> TreeScan | CommitScan:
     repository = git_repository_at(root)
     if repository is not None and repository.work_tree is None:
         return CommitScan(repository)
-    scan = TreeScan(root, selection)
-    scan.changes()
-    return scan
+    return TreeScan(root, selection)
 
 
 def _times(status: os.stat_result) -> Times:
