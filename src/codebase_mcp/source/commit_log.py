@@ -202,7 +202,7 @@ def _read(tip: Tip, hashes: Sequence[str], *, has_lines: bool) -> list[Commit]:
         *("diff-tree", "--stdin", *_DIFFERENCES, *(_WITH_LINES if has_lines else _PATHS_ALONE)),
         *("--no-ext-diff", "--no-textconv", "--ignore-submodules=none"),
         *("--encoding=UTF-8", f"--format={_FORMAT}"),
-        stdin="".join(f"{commit}\n" for commit in hashes).encode(),
+        lines=hashes,
     )
     commits = list(_parsed(_fields(pieces), tip.edge, has_lines=has_lines))
     if [commit.hash for commit in commits] != list(hashes):
@@ -376,10 +376,10 @@ def _newest(
 def _committed_text(repository: GitRepository, revision: str, path: str, end: float) -> str | None:
     """The text of a file in a revision; empty if it does not exist, None if it is too large."""
     prefix = repository.prefix.decode("utf-8", "surrogateescape")
-    name = f"{revision}:{prefix}{path}\n".encode("utf-8", "surrogateescape")
+    name = f"{revision}:{prefix}{path}"
     output = bytearray()
     left_s = end - time.monotonic()
-    for piece in stream_git(repository, "cat-file", "--batch", stdin=name, limit_s=left_s):
+    for piece in stream_git(repository, "cat-file", "--batch", lines=[name], limit_s=left_s):
         output += piece
         if len(output) > _MAX_BLAMED_BYTES:
             return None

@@ -230,11 +230,10 @@ def status_of(old: FileVersion | None, new: FileVersion | None) -> Status:
 def _has_large(repository: GitRepository, files: list[FileChange]) -> bool:
     """Whether an added or removed file is too large for git to load it."""
     sides = [file.old or file.new for file in files if file.status in ("added", "removed")]
-    ids = "".join(f"{side.object_id}\n" for side in sides if side and side.is_regular)
+    ids = [side.object_id for side in sides if side and side.is_regular]
     if not ids:
         return False
-    output = read_git(repository, "cat-file", "--batch-check=%(objectsize)", stdin=ids.encode())
-    sizes = output.split(b"\n")
+    sizes = read_git(repository, "cat-file", "--batch-check=%(objectsize)", lines=ids).split(b"\n")
     return any(size.isdigit() and int(size) > MAX_BYTES_FOR_RENAMES for size in sizes)
 
 

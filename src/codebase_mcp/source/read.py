@@ -16,7 +16,7 @@ import errno
 import os
 import re
 from codecs import BOM_UTF8, BOM_UTF16_BE, BOM_UTF16_LE, BOM_UTF32_BE, BOM_UTF32_LE
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from codebase_mcp.model import FileFailure, FileKind, SourceFile
@@ -140,11 +140,6 @@ def read_source(file: SourceFile, *, max_file_bytes: int = 1 << 20) -> Content:
     if len(data) > max_file_bytes:
         return _refused(file, TOO_LARGE, "too_large")
     return _as_text(file, data)
-
-
-def read_files(files: Iterable[SourceFile], *, max_file_bytes: int) -> list[Content]:
-    """The content of each file."""
-    return [read_source(file, max_file_bytes=max_file_bytes) for file in files]
 
 
 def read_objects(

@@ -36,7 +36,7 @@ from codebase_mcp.source.listing_builder import (
     with_slash,
 )
 from codebase_mcp.source.open_file import MAX_IGNORE_BYTES, is_real_directory
-from codebase_mcp.source.read import Content, read_files, read_objects
+from codebase_mcp.source.read import Content, read_objects, read_source
 from codebase_mcp.source.selection import EVERYTHING, Selection
 from codebase_mcp.source.walk import list_files
 
@@ -59,7 +59,8 @@ class DiskTree:
 
     def read_files(self, files: Sequence[SourceFile]) -> list[Content]:
         """The content of listed files, in the same order."""
-        return read_files(files, max_file_bytes=self.selection.max_file_bytes)
+        most = self.selection.max_file_bytes
+        return [read_source(file, max_file_bytes=most) for file in files]
 
 
 @dataclass(frozen=True, slots=True)
