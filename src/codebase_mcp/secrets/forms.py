@@ -159,7 +159,6 @@ class _Form(NamedTuple):
     lead: bytes
     word: bytes
     pattern: re.Pattern[bytes]
-    begins: bool
 
 
 def _literal(pattern: bytes) -> bytes:
@@ -313,20 +312,18 @@ def _read_table() -> Iterator[_Form]:
         pattern = line["pattern"].encode()
         for lead in [literal.encode() for literal in literals] or [_literal(pattern)]:
             expression = re.compile(pattern.replace(b"<<lead>>", re.escape(lead)))
-            yield _Form(kind, check, lead, _word_of(lead), expression, not literals)
+            yield _Form(kind, check, lead, _word_of(lead), expression)
 
 
 _FORMS = tuple(_read_table())
-# Patterns that do not hold their literal are searched wherever a text has it.
-_ANYWHERE = frozenset((b"RSAKeyValue", b'"kty"'))
 
 
 def find(text: Text) -> Iterator[Span]:
     """The secrets in a text that have a form of their own."""
     for form in _FORMS:
-        if form.word and form.word not in text.words:
+        if (form.word and form.word not in text.words) or form.lead not in text.data:
             continue
-        for match in _matches(text.data, form):
+        for match in form.pattern.finditer(text.data):
             group = "value" if "value" in form.pattern.groupindex else 0
             if form.is_secret(match[group]):
                 yield *match.span(group), form.kind
@@ -405,17 +402,3 @@ def _is_login(value: bytes) -> bool:
         return _LOGIN.fullmatch(b64decode(value, validate=True)) is not None
     except ValueError:
         return False
-
-
-def _matches(data: bytes, form: _Form) -> Iterator[re.Match[bytes]]:
-    position = data.find(form.lead)
-    if form.begins or form.lead in _ANYWHERE:
-        start = position if form.begins else 0
-        yield from form.pattern.finditer(data, start) if position >= 0 else ()
-        return
-    while position >= 0:
-        start = max(data.rfind(b"\n", 0, position) + 1, position - 400)
-        end = data.find(b"\n", position)
-        end = min(len(data) if end < 0 else end + 1, position + 3000)
-        yield from form.pattern.finditer(data, start, end)
-        position = data.find(form.lead, end)
