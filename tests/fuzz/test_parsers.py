@@ -40,13 +40,11 @@ from codebase_mcp.records.schemas import accept_schema
 from codebase_mcp.records.transfer import scan_lines
 from codebase_mcp.search.filters import directory_matcher
 from codebase_mcp.search.query import parse_query
-from codebase_mcp.secrets.masking import mask
+from codebase_mcp.secrets.masking import mask, mask_values
 from codebase_mcp.secrets.names import is_secret_name, is_secret_text
-from codebase_mcp.secrets.values import mask_values
 from codebase_mcp.settings.loading import SETTINGS, Settings
 from codebase_mcp.settings.repository import read_context
-from codebase_mcp.source.attributes import Attributes
-from codebase_mcp.source.ignore import parse_rules, translate
+from codebase_mcp.source.ignore import Attributes, parse_rules, translate
 from codebase_mcp.source.remote import masked, parse_remote
 from codebase_mcp.symbols.lookup import name_parts, parse_place
 from codebase_mcp.tools.catalog import tools_of

@@ -24,7 +24,7 @@ from typing import Any
 from codebase_mcp.database.naming import DEFAULT_ID, nearest_valid_id, validate_project_id
 from codebase_mcp.errors import InvalidInput
 from codebase_mcp.model import RACY_NS
-from codebase_mcp.source.reach import are_allowed, is_confined
+from codebase_mcp.source.git_directory import are_allowed, is_confined
 from codebase_mcp.telemetry.calls import looked_up
 
 _log = logging.getLogger(__name__)

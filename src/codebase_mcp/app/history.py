@@ -45,8 +45,7 @@ from codebase_mcp.search.history import (
 from codebase_mcp.search.query import parse_query, without_courtesy
 from codebase_mcp.settings.loading import Settings
 from codebase_mcp.settings.repository import repository_at
-from codebase_mcp.source.blame import Blamed, Lines, blame, lines_of
-from codebase_mcp.source.commit_log import find_tip
+from codebase_mcp.source.commit_log import Blamed, Lines, blame, find_tip, lines_of
 from codebase_mcp.source.git_directory import git_repository_at
 
 if TYPE_CHECKING:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from codebase_mcp.chunking import grammar_folder
-from codebase_mcp.secrets import rules_folder
+from codebase_mcp.secrets.masking import keep_rules_in
 from codebase_mcp.settings.loading import Settings
 from codebase_mcp.settings.reach import confine
 
@@ -11,5 +11,5 @@ from codebase_mcp.settings.reach import confine
 def apply_to_process(settings: Settings) -> None:
     """Choose the folders of libraries, and confine git to the allowed roots."""
     grammar_folder.choose(settings.data_dir / "grammars")
-    rules_folder.choose(settings.data_dir / "secret-rules")
+    keep_rules_in(settings.data_dir / "secret-rules")
     confine(settings)

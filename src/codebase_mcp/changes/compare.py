@@ -15,10 +15,14 @@ from codebase_mcp.errors import InvalidInput
 from codebase_mcp.model import WORKTREE, FileKind
 from codebase_mcp.source.classify import kind_of
 from codebase_mcp.source.git import shallow_commits
-from codebase_mcp.source.git_changes import FileChange, ahead_behind, changed_files
+from codebase_mcp.source.git_changes import (
+    FileChange,
+    ahead_behind,
+    changed_files,
+    changed_on_disk,
+)
 from codebase_mcp.source.git_directory import GitRepository
 from codebase_mcp.source.git_refs import merge_base, resolve_commit
-from codebase_mcp.source.worktree_changes import changed_on_disk
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,12 +115,8 @@ def find_differences(
     Raises:
         IndexingFailed: git cannot compare them.
     """
-    if b is None:
-        on_disk = changed_on_disk(repository, a)
-        changes, locations = on_disk.changes, on_disk.locations
-    else:
-        changes, locations = changed_files(repository, a, b), {}
-    texts = read_texts(repository, changes.files if symbols else (), locations)
+    changes = changed_on_disk(repository, a) if b is None else changed_files(repository, a, b)
+    texts = read_texts(repository, changes.files if symbols else (), changes.locations)
     compared = dict(zip(texts.pairs, compare_symbols(list(texts.pairs.values())), strict=True))
     files = tuple(
         Difference(file, kind_of(file.path), compared.get(file.path)) for file in changes.files

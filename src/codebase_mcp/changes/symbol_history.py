@@ -20,11 +20,11 @@ from codebase_mcp.model import FileKind, Symbol
 from codebase_mcp.secrets.masking import mask
 from codebase_mcp.source.classify import kind_of, language_of
 from codebase_mcp.source.commit_log import Tip, list_commits
-from codebase_mcp.source.encoding import decode
 from codebase_mcp.source.git import ask_git, stream_git
 from codebase_mcp.source.git_directory import GitRepository
 from codebase_mcp.source.git_objects import Unread, read_blobs
 from codebase_mcp.source.listing_builder import escape_path
+from codebase_mcp.source.read import decode
 
 # A name that very many files hold is followed in the first of them alone.
 MAX_PATHS = 300
@@ -184,16 +184,12 @@ def _paths_with(
     now = (path.partition(b":")[2] for path in (output or b"").split(b"\0"))
     # Not --always: a commit that changes no such file is not listed.
     listed = stream_git(
-        repository, *_COMMITS, "--no-commit-id", "--name-only", f"-S{word}", stdin=_lines(hashes)
+        repository, *_COMMITS, "--no-commit-id", "--name-only", f"-S{word}", lines=hashes
     )
     paths = {*now, *b"".join(listed).split(b"\0")} - {b""}
     kinds = {path: kind_of(escape_path(path)) for path in paths}
     code = [path for path in paths if kinds[path] is not FileKind.DOCS]
     return sorted(code, key=lambda path: (kinds[path] is not FileKind.CODE, path))
-
-
-def _lines(hashes: Iterable[str]) -> bytes:
-    return "".join(f"{commit}\n" for commit in hashes).encode()
 
 
 def _commits(
@@ -202,7 +198,7 @@ def _commits(
     """The commits that touch some paths, in the order of their hashes."""
     names = [path.decode("utf-8", "surrogateescape") for path in paths]
     output = b"".join(
-        stream_git(repository, *_COMMITS, "--raw", _FORMAT, "--", *names, stdin=_lines(hashes))
+        stream_git(repository, *_COMMITS, "--raw", _FORMAT, "--", *names, lines=hashes)
     )
     fields = iter(output.split(b"\0"))
     next(fields, None)

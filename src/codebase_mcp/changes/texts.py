@@ -9,12 +9,10 @@ from dataclasses import dataclass
 from codebase_mcp.changes.symbols import Text, TextPair
 from codebase_mcp.model import FileKind
 from codebase_mcp.source.classify import classify, is_generated
-from codebase_mcp.source.encoding import decode
-from codebase_mcp.source.git_changes import FileChange, FileVersion
+from codebase_mcp.source.git_changes import FileChange, FileVersion, read_location
 from codebase_mcp.source.git_directory import GitRepository
 from codebase_mcp.source.git_objects import Unread, read_blobs
-from codebase_mcp.source.read import NOT_FETCHED, language_of_content, lfs_hash
-from codebase_mcp.source.worktree_changes import read_location
+from codebase_mcp.source.read import NOT_FETCHED, decode, language_of_content, lfs_hash
 
 MAX_FILES = 500
 MAX_FILE_BYTES = 1 << 20

@@ -25,8 +25,7 @@ from codebase_mcp.index.progress import RunProgress
 from codebase_mcp.index.runs import RunRecord
 from codebase_mcp.index.store import FileRecord, Snapshot
 from codebase_mcp.model import SourceFile
-from codebase_mcp.source.encoding import UTF8
-from codebase_mcp.source.read import Content, Skipped, SourceText
+from codebase_mcp.source.read import UTF8, Content, Skipped, SourceText
 from codebase_mcp.telemetry.calls import texts_embedded
 from codebase_mcp.telemetry.stopwatch import step
 

@@ -30,8 +30,7 @@ from codebase_mcp.errors import IndexingFailed
 from codebase_mcp.index.prepare import bm25_weights, strongest
 from codebase_mcp.index.refs import load_refs
 from codebase_mcp.index.store import WRITE_LOCK
-from codebase_mcp.secrets.masking import mask
-from codebase_mcp.secrets.version import SECRETS_VERSION
+from codebase_mcp.secrets.masking import SECRETS_VERSION, mask
 from codebase_mcp.source.commit_log import (
     Commit,
     Tip,

@@ -33,12 +33,12 @@ from codebase_mcp.index.plan import (
 from codebase_mcp.index.pool import PreparerPool
 from codebase_mcp.index.progress import RunProgress
 from codebase_mcp.index.store import Snapshot
-from codebase_mcp.model import SourceFile
+from codebase_mcp.model import Listing, SourceFile
 from codebase_mcp.source.classify import CLASSIFY_VERSION
-from codebase_mcp.source.commit_listing import CommitListing, list_files_at
 from codebase_mcp.source.git_directory import GitRepository
 from codebase_mcp.source.read import Content, read_objects
 from codebase_mcp.source.selection import Selection
+from codebase_mcp.source.source_tree import list_files_at
 from codebase_mcp.telemetry.stopwatch import step
 
 _SQL = load_queries("codebase_mcp.index", "commits.sql")
@@ -147,7 +147,7 @@ class CommitIndexer:
         self,
         request: _Request,
         held: HeldLocks,
-        listing: CommitListing,
+        listing: Listing,
         snapshot: Snapshot,
         plan: CommitPlan,
         progress: Callable[[RunProgress], None],
@@ -155,11 +155,10 @@ class CommitIndexer:
         """Read the files of the plan, and finish the snapshot."""
 
         def read(files: Sequence[SourceFile]) -> list[Content]:
-            objects = [(file, listing.object_ids[file.path]) for file in files]
             most = request.selection.max_file_bytes
-            return read_objects(request.repository, objects, max_file_bytes=most)
+            return read_objects(request.repository, files, max_file_bytes=most)
 
-        counts = RunCounts.of(listing.listing, plan)
+        counts = RunCounts.of(listing, plan)
         model = await self.models.of_index(snapshot.profile)
         batches = Batches(
             database=self.database,
@@ -181,7 +180,7 @@ class CommitIndexer:
 
 
 async def _prepare(
-    tx: Transaction, request: _Request, listing: CommitListing, worktree: _Worktree
+    tx: Transaction, request: _Request, listing: Listing, worktree: _Worktree
 ) -> tuple[Snapshot, CommitPlan]:
     """The snapshot to write to, filled from stored snapshots, and a plan for the rest.
 
@@ -210,7 +209,7 @@ async def _prepare(
     snapshot = Snapshot(row[0], request.view, worktree.generation, worktree.profile, active=False)
     sources = {}
     if worktree.is_source and worktree.id != base_id:
-        differing = [path for path, of in listing.object_ids.items() if base.get(path) != of]
+        differing = [f.path for f in listing.files if base.get(f.path) != f.location]
         sources = {worktree.id: await _hashes(tx, worktree.id, differing)}
     plan = plan_commit(listing, own, base, sources)
     if plan.removed:
@@ -223,7 +222,7 @@ async def _prepare(
 
 
 async def _choose_base(
-    tx: Transaction, request: _Request, listing: CommitListing, worktree: _Worktree
+    tx: Transaction, request: _Request, listing: Listing, worktree: _Worktree
 ) -> tuple[int | None, Hashes]:
     """The snapshot with the most files in common, unless too few are."""
     rows = await tx.fetch_all(

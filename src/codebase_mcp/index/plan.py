@@ -9,12 +9,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from codebase_mcp.model import RACY_NS, FileFailure, Listing, SourceFile
-
-if TYPE_CHECKING:
-    from codebase_mcp.source.commit_listing import CommitListing
 
 # Says which files are generated or vendored: when it changes, all files below it are read again.
 ATTRIBUTES = ".gitattributes"
@@ -124,14 +120,14 @@ def make_plan(
 
 
 def plan_commit(
-    commit: CommitListing, own: Hashes, base: Hashes, sources: Mapping[int, Hashes]
+    commit: Listing, own: Hashes, base: Hashes, sources: Mapping[int, Hashes]
 ) -> CommitPlan:
     """Compare a commit with its own snapshot, its base, and snapshots to copy from.
 
     Its own snapshot may be incomplete. Only content that no snapshot has at the same path is read.
     """
-    files = commit.listing.files
-    hashes = {f.path: commit.object_ids[f.path] for f in files if _is_storable(f)}
+    files = commit.files
+    hashes = {file.path: file.location for file in files if _is_storable(file)}
     inherited = _same(hashes, base)
     done = _same(hashes, own) | inherited
     copied = {}
@@ -144,16 +140,17 @@ def plan_commit(
         to_read=tuple(file for file in files if file.path in hashes and file.path not in done),
         removed=tuple(sorted(path for path in own if path not in hashes or path in inherited)),
         unchanged=len(done),
-        failures=(*commit.listing.failures, *too_long),
+        failures=(*commit.failures, *too_long),
         copied=copied,
         replaced=tuple(path for path in base if path not in inherited),
     )
 
 
-def share_of_same(commit: CommitListing, hashes: Hashes) -> float:
+def share_of_same(commit: Listing, hashes: Hashes) -> float:
     """The share of files that are the same in a commit and a snapshot, of the larger of the two."""
-    most = max(len(commit.object_ids), len(hashes))
-    return len(_same(commit.object_ids, hashes)) / most if most else 1.0
+    most = max(len(commit.files), len(hashes))
+    of_commit = {file.path: file.location for file in commit.files}
+    return len(_same(of_commit, hashes)) / most if most else 1.0
 
 
 def trusted_mtime(file: SourceFile, read_at_ns: int) -> int:

@@ -21,7 +21,7 @@ from codebase_mcp.chunking.lines import split_lines
 from codebase_mcp.embedding.embedder import LocalModel, Passages, Vectors
 from codebase_mcp.index import rows
 from codebase_mcp.model import Chunk, Reference, Symbol
-from codebase_mcp.source.encoding import UTF8
+from codebase_mcp.source.read import UTF8
 from codebase_mcp.text.counting import Counts, Lexicon, term_table
 from codebase_mcp.text.references import pack
 from codebase_mcp.text.tokens import fold

@@ -22,7 +22,7 @@ from codebase_mcp.records.vocabulary import (
     WorkItemStatus,
     WorkItemType,
 )
-from codebase_mcp.secrets.values import mask_values
+from codebase_mcp.secrets.masking import mask_values
 from codebase_mcp.values import require_storable
 
 FORMAT = "codebase-mcp-records"

@@ -1,4 +1,4 @@
-"""The directories that callers may read, by the settings. See `source/reach.py`."""
+"""The directories that callers may read, by the settings. See `source/root.py`."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from pathlib import Path
 from codebase_mcp.access.identity import Identity
 from codebase_mcp.database.placement import SYSTEM_FOLDER
 from codebase_mcp.settings.loading import Settings
-from codebase_mcp.source.reach import KERNEL_FOLDERS, Reach, confine_git
-from codebase_mcp.source.root import resolve_root
+from codebase_mcp.source.git_directory import confine_git
+from codebase_mcp.source.open_file import KERNEL_FOLDERS
+from codebase_mcp.source.root import Reach, resolve_root
 
 
 def resolve_for(identity: Identity, settings: Settings, repo_path: str | Path) -> Path:

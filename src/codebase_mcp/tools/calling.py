@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from codebase_mcp.access.identity import noting_projects
 from codebase_mcp.app.background.audit import AuditedCall
 from codebase_mcp.errors import CodebaseError
-from codebase_mcp.secrets.values import mask_values
+from codebase_mcp.secrets.masking import mask_values
 from codebase_mcp.settings.table import DEFAULT_REPLY_CHARS
 from codebase_mcp.telemetry.calls import tool_call
 from codebase_mcp.tools.arguments import aliases_in, check_operation

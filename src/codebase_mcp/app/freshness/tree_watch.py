@@ -184,7 +184,6 @@ class TreeWatch:
         selection = await asyncio.to_thread(self.trees.selection_of, self.root)
         self._scan = await asyncio.to_thread(TreeScan, self.root, selection)
         self._git_dir = await asyncio.to_thread(git_dir_for, self.root)
-        await asyncio.to_thread(self._scan.changes)
         await self._start_watching()
         changes = await self._scan_changes(self._events.take(), everywhere=True)
         await self._watch_new_directories(changes)
