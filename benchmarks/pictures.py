@@ -31,7 +31,7 @@ from page import CHROMIUM, COMMAND, FLAGS, HERE, serving
 
 PROJECT = "codebase-mcp"
 QUESTION = "where are failed index jobs taken back from dead workers"
-SIGNING = "src/codebase_mcp/web/pages/signing.py"
+SIGNING = "src/codebase_mcp/web/pages/site.py"
 SEARCH = f"project={PROJECT}&q={QUESTION.replace(' ', '+')}"
 # The name of each picture, and what it shows.
 PAGES = {

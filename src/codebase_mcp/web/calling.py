@@ -22,7 +22,7 @@ from codebase_mcp.tools.reply import unexpected
 from codebase_mcp.tools.server import AppHolder
 from codebase_mcp.tools.toolset import ToolSpec
 from codebase_mcp.web.answers import Json, error_answer
-from codebase_mcp.web.bodies import MAX_BODY_BYTES
+from codebase_mcp.web.limits import MAX_BODY_BYTES
 
 # The longest field without a document, a task of 50,000 characters, has 600,000 bytes as escapes.
 MAX_FIELDS_BYTES = 1 << 20

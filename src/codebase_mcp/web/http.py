@@ -29,25 +29,22 @@ from codebase_mcp import telemetry
 from codebase_mcp.app.background.audit import AuditLog
 from codebase_mcp.app.background.lifespan import background_lifespan, warm_start
 from codebase_mcp.database.connection import Database
-from codebase_mcp.errors import CodebaseError
 from codebase_mcp.settings.choices import provider_of
 from codebase_mcp.settings.loading import Settings
 from codebase_mcp.tools.callers import identity_in
 from codebase_mcp.tools.catalog import tools_of
 from codebase_mcp.tools.server import AppHolder
 from codebase_mcp.tools.toolset import ToolSpec
-from codebase_mcp.web.answers import Json, error_answer, refuse
-from codebase_mcp.web.bodies import RequestBodies
+from codebase_mcp.web.answers import Json, refuse
+from codebase_mcp.web.authentication import Callers
 from codebase_mcp.web.calling import ToolEndpoint
-from codebase_mcp.web.door import Callers, door_of
-from codebase_mcp.web.guard import guard_of
+from codebase_mcp.web.door import door_of, guard_of
 from codebase_mcp.web.health import HealthEndpoints
+from codebase_mcp.web.limits import LoadShedding, RequestBodies
 from codebase_mcp.web.openapi import describe
-from codebase_mcp.web.overload import LoadShedding
 from codebase_mcp.web.pages.apps import server_with_apps
 from codebase_mcp.web.pages.routes import page_routes
 from codebase_mcp.web.pages.site import Site
-from codebase_mcp.web.tokens import Tokens
 
 
 def make_asgi_app(settings: Settings | None = None) -> Starlette:
@@ -78,10 +75,12 @@ def asgi_app_of(server: FastMCP[None], holder: AppHolder, settings: Settings) ->
         routes += [Route("/sse", sse_app), Route("/messages/", sse_app)]
     tools = tools_of(settings.toolsets)
     health = HealthEndpoints(holder, provider_of(settings))
-    tokens = None if settings.jwt_issuer is None else Tokens(settings)
     endpoint = ToolEndpoint(holder, {spec.name: spec for spec in tools})
-    callers = _callers(holder, settings, tokens)
-    site = Site(holder, settings, _status_of, callers.sign_in, callers.sign_out)
+
+    async def database() -> Database:
+        return (await holder.get()).database
+
+    callers = Callers(settings, database)
     routes += [
         Route("/tools/{name}", endpoint.answer, methods=["POST"]),
         _description(tools),
@@ -89,10 +88,10 @@ def asgi_app_of(server: FastMCP[None], holder: AppHolder, settings: Settings) ->
         Route("/health/live", health.live),
         Route("/health/ready", health.ready),
         Route("/metrics", _metrics),
-        *page_routes(site),
+        *page_routes(Site(holder, callers, settings)),
     ]
-    if tokens is not None:
-        routes += tokens.routes
+    if callers.tokens is not None:
+        routes += callers.tokens.routes
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
@@ -112,22 +111,11 @@ def asgi_app_of(server: FastMCP[None], holder: AppHolder, settings: Settings) ->
             Middleware(RequestBodies),
             guard_of(settings),
             Middleware(LoadShedding, holder.queue),
-            door_of(settings, tokens, callers),
+            door_of(settings, callers),
         ],
         exception_handlers={HTTPException: refuse},
         lifespan=lifespan,
     )
-
-
-def _callers(holder: AppHolder, settings: Settings, tokens: Tokens | None) -> Callers:
-    async def database() -> Database:
-        return (await holder.get()).database
-
-    return Callers(settings, tokens, database)
-
-
-def _status_of(error: CodebaseError) -> int:
-    return error_answer(error).status_code
 
 
 def _description(tools: Sequence[ToolSpec]) -> Route:

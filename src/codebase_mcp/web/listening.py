@@ -19,8 +19,7 @@ from codebase_mcp.errors import InvalidInput
 from codebase_mcp.settings.loading import Settings
 from codebase_mcp.tools.server import AppHolder
 from codebase_mcp.web.connections import BoundedProtocol, Limits
-from codebase_mcp.web.shutdown import REPLY_S, Shutdown
-from codebase_mcp.web.streams import EndableStreams
+from codebase_mcp.web.shutdown import REPLY_S, EndableStreams, Shutdown
 
 # Longer than clients and proxies keep idle connections (httpx 5 s, nginx 60 s): if the server
 # closed a connection first, a request might be on its way.

@@ -29,15 +29,15 @@ from codebase_mcp.tools.catalog import tool_named
 from codebase_mcp.tools.redaction import private_folders, redacted
 from codebase_mcp.tools.server import AppHolder
 from codebase_mcp.values import require_storable
+from codebase_mcp.web.answers import error_answer
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable
 
-    from starlette.types import Scope as ConnectionScope
-
     from codebase_mcp.access.identity import Identity, Scope
     from codebase_mcp.app.app import App
     from codebase_mcp.settings.loading import Settings
+    from codebase_mcp.web.authentication import Callers
 
 Content = TypeVar("Content")
 
@@ -132,17 +132,11 @@ class _Params(dict[str, str]):
 
 @dataclass(eq=False)
 class Site:
-    """The pages of a server; ``status_of`` is the HTTP status of an error.
-
-    ``sign_in`` returns the cookie of a new session for a key, None if the key is wrong;
-    ``sign_out`` ends a session.
-    """
+    """The pages of a server."""
 
     holder: AppHolder
+    callers: Callers
     _settings: Settings
-    _status_of: Callable[[CodebaseError], int]
-    sign_in: Callable[[ConnectionScope, str], Awaitable[str | None]]
-    sign_out: Callable[[str], Awaitable[None]]
 
     async def call(self, request: Request, tool: str, **arguments: Any) -> dict[str, Any]:
         """The reply of a tool, called as the user of the page.
@@ -219,13 +213,12 @@ class Site:
 
     def error(self, request: Request, error: CodebaseError) -> HTMLResponse:
         """The page of an error: what went wrong, and the way out."""
-        shape = error.as_dict()
-        status = self._status_of(error)
-        return self.page(request, "error.html", status=status, error=shape, number=status)
+        status = error_answer(error).status_code
+        return self.page(request, "error.html", status=status, error=error.as_dict(), number=status)
 
     def fragment(self, request: Request, template: str, **values: Any) -> str:
         """A template as HTML."""
-        from codebase_mcp.web.pages.templating import environment  # noqa: PLC0415 - for pages alone
+        from codebase_mcp.web.pages.html import environment  # noqa: PLC0415 - for pages alone
 
         root = request.scope.get("root_path", "")
         return (
