@@ -14,11 +14,17 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 
-from codebase_mcp.embedding.embedder import Embedder, LocalModel, ModelFacts
-from codebase_mcp.embedding.folders import BUILTIN, BUILTIN_NAME, model_folder
-from codebase_mcp.embedding.profile import Profile, Recipe
-from codebase_mcp.embedding.providers import PROVIDERS, ModelChoice, Provider, open_embedder
-from codebase_mcp.embedding.scale import BUILTIN_SCALE, Scale, measure_scale
+from codebase_mcp.embedding.embedder import Embedder, ModelFacts
+from codebase_mcp.embedding.profile import BUILTIN_SCALE, Profile, Recipe, Scale, measure_scale
+from codebase_mcp.embedding.providers import (
+    BUILTIN,
+    BUILTIN_NAME,
+    PROVIDERS,
+    ModelChoice,
+    Provider,
+    model_folder,
+    open_embedder,
+)
 from codebase_mcp.embedding.static import StaticEmbedder
 from codebase_mcp.errors import EmbeddingUnavailable
 
@@ -62,9 +68,9 @@ class Model:
     recipe: Recipe
 
     @property
-    def local(self) -> LocalModel | None:
-        """The embedder, if this process and its workers can embed with it without a service."""
-        return self.embedder if isinstance(self.embedder, LocalModel) else None
+    def is_local(self) -> bool:
+        """Whether this process and its workers can embed with it without a service."""
+        return isinstance(self.embedder, StaticEmbedder)
 
 
 class Models:
@@ -188,7 +194,7 @@ class Models:
     def is_local(self, profile: Profile) -> bool:
         """Whether queries to an index are embedded in this process, without a service."""
         opened = self._known.get(profile.model_fingerprint)
-        return opened is not None and opened.local is not None
+        return opened is not None and opened.is_local
 
     async def scale_of(self, model: Model) -> Scale:
         """The calibration of the model's cosines; measured once, unless it is the built-in model.

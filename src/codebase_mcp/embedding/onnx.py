@@ -24,8 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from codebase_mcp.embedding.embedder import ModelFacts, Vectors, unit_rows
-from codebase_mcp.embedding.folders import onnx_files
-from codebase_mcp.embedding.providers import ModelChoice, input_format_of
+from codebase_mcp.embedding.providers import ModelChoice, input_format_of, onnx_files
 from codebase_mcp.errors import EmbeddingUnavailable
 from codebase_mcp.telemetry.calls import embedding_call
 

@@ -18,8 +18,7 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 
 from codebase_mcp.embedding.embedder import ModelFacts, Vectors, as_sent, unit_rows
-from codebase_mcp.embedding.endpoint import Endpoint
-from codebase_mcp.embedding.failures import Failure, FailureKind, RetryPolicy
+from codebase_mcp.embedding.endpoint import Endpoint, Failure, FailureKind, RetryPolicy
 from codebase_mcp.errors import EmbeddingUnavailable
 from codebase_mcp.telemetry.calls import embedding_call
 

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from codebase_mcp.embedding.embedder import ModelFacts, Passages, Vectors, unit_rows
-from codebase_mcp.embedding.folders import BUILTIN, BUILTIN_NAME
+from codebase_mcp.embedding.providers import BUILTIN, BUILTIN_NAME
 from codebase_mcp.embedding.thesaurus import TokenIds, thesaurus_of
 from codebase_mcp.errors import EmbeddingUnavailable
 from codebase_mcp.telemetry.calls import embedding_call

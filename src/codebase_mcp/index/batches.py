@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from codebase_mcp.chunking.grammars import unpack
 from codebase_mcp.database.connection import Database, HeldLocks, Transaction
 from codebase_mcp.database.projects import Project
-from codebase_mcp.embedding.embedder import LocalModel
+from codebase_mcp.embedding.static import StaticEmbedder
 from codebase_mcp.errors import CodebaseError, DatabaseUnavailable, IndexingFailed
 from codebase_mcp.index import store
 from codebase_mcp.index.identity import blob_id_of_content
@@ -54,7 +54,7 @@ class Batches:
     pool: PreparerPool
     project: Project
     snapshot: Snapshot
-    model: LocalModel
+    model: StaticEmbedder
     read_files: ReadFiles
     stored: Mapping[str, StoredFile]
     counts: RunCounts

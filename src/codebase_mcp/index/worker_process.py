@@ -16,7 +16,7 @@ from multiprocessing import connection, current_process, get_context
 from pathlib import Path
 
 from codebase_mcp.chunking import grammar_folder
-from codebase_mcp.embedding.embedder import LocalModel, LocalSource
+from codebase_mcp.embedding.static import StaticEmbedder, StaticSource
 from codebase_mcp.index.prepare import PreparedBlob, Preparer, RawText
 from codebase_mcp.processes import block_sigint_in_children, default_variable, on_parent_exit
 
@@ -56,7 +56,7 @@ class WorkerProcess:
         theirs.close()  # else the pipe would not end with the process
 
     def prepare(
-        self, texts: Sequence[RawText], profile_id: int, generation: int, source: LocalSource
+        self, texts: Sequence[RawText], profile_id: int, generation: int, source: StaticSource
     ) -> list[PreparedBlob]:
         """Prepare a batch; an error in the process is raised here.
 
@@ -109,5 +109,5 @@ def _work(pipe: connection.Connection, grammars: Path | None) -> None:
 
 # Two, for a rebuild with another model; more would only use memory.
 @lru_cache(maxsize=2)
-def _loaded(source: LocalSource) -> LocalModel:
+def _loaded(source: StaticSource) -> StaticEmbedder:
     return source()

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from starlette.requests import Request
 
+from codebase_mcp.embedding.providers import PROVIDERS, Provider
 from codebase_mcp.errors import DatabaseUnavailable, EmbeddingUnavailable
 from codebase_mcp.tools.reply import unexpected
 from codebase_mcp.tools.server import NAME, AppHolder
@@ -55,7 +56,7 @@ class Findings:
 class HealthEndpoints:
     """Health of the process."""
 
-    def __init__(self, holder: AppHolder, provider: str) -> None:
+    def __init__(self, holder: AppHolder, provider: Provider) -> None:
         self._holder = holder
         self._provider = provider
         self._started = time.monotonic()
@@ -74,8 +75,8 @@ class HealthEndpoints:
             "version": version(NAME),
             "uptime_seconds": int(time.monotonic() - self._started),
         }
-        if self._provider == "ollama":
-            content["ollama"] = embedder
+        if field := PROVIDERS[self._provider].health_field:
+            content[field] = embedder
         return Json(content, UNAVAILABLE if findings.status == "unhealthy" else 200)
 
     async def live(self, _: Request) -> Json:

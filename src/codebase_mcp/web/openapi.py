@@ -8,6 +8,7 @@ from typing import Any
 
 from pydantic.json_schema import models_json_schema
 
+from codebase_mcp.embedding.providers import PROVIDERS
 from codebase_mcp.tools.reply import ErrorShape
 from codebase_mcp.tools.rules import PROJECT_ID_PATTERN
 from codebase_mcp.tools.server import NAME
@@ -165,8 +166,11 @@ _HEALTH: dict[str, Schema] = {
         reasons={"type": "array", "items": {"type": "string"}},
     ),
 }
-_HEALTH["Health"]["properties"]["ollama"] = _CONNECTED | {
-    "description": "Only where Ollama is the embedder."
+_HEALTH["Health"]["properties"] |= {
+    entry.health_field: _CONNECTED
+    | {"description": f"Only where {provider.capitalize()} is the embedder."}
+    for provider, entry in PROVIDERS.items()
+    if entry.health_field
 }
 _OPERATION: Schema = {
     "/health": _reads(

@@ -11,12 +11,10 @@ import pytest
 from numpy.typing import NDArray
 from tests.embedding_server import EmbeddingServer, vector_of
 
-from codebase_mcp.embedding.endpoint import Endpoint
-from codebase_mcp.embedding.failures import RetryPolicy
-from codebase_mcp.embedding.ollama import OllamaApi
-from codebase_mcp.embedding.openai import OpenAIApi
+from codebase_mcp.embedding.endpoint import Endpoint, RetryPolicy
 from codebase_mcp.embedding.providers import input_format_of
 from codebase_mcp.embedding.remote import RemoteEmbedder, RemoteModel
+from codebase_mcp.embedding.services import OllamaApi, OpenAIApi
 
 KEY = "sk-very-secret-0123456789"
 

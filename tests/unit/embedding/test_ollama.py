@@ -6,8 +6,8 @@ import pytest
 from tests.embedding_server import EmbeddingServer, Fault, status
 from tests.unit.embedding.conftest import MakeEmbedder
 
-from codebase_mcp.embedding.ollama import OllamaApi
 from codebase_mcp.embedding.providers import ModelChoice, open_embedder
+from codebase_mcp.embedding.services import OllamaApi
 from codebase_mcp.errors import EmbeddingUnavailable
 
 pytestmark = pytest.mark.anyio

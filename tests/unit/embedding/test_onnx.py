@@ -13,9 +13,8 @@ import pytest
 from tests.onnx_models import DIMENSION, WORDS, make_folder, table
 
 from codebase_mcp.embedding import onnx
-from codebase_mcp.embedding.folders import BUILTIN
 from codebase_mcp.embedding.onnx import OnnxEmbedder
-from codebase_mcp.embedding.providers import ModelChoice, open_embedder, provider_of_folder
+from codebase_mcp.embedding.providers import BUILTIN, ModelChoice, open_embedder, provider_of_folder
 from codebase_mcp.errors import EmbeddingUnavailable
 
 pytestmark = pytest.mark.anyio

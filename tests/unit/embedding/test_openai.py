@@ -8,8 +8,8 @@ import pytest
 from tests.embedding_server import EmbeddingServer, Fault, status
 from tests.unit.embedding.conftest import KEY, MakeEmbedder
 
-from codebase_mcp.embedding.openai import OpenAIApi
 from codebase_mcp.embedding.providers import ModelChoice, open_embedder
+from codebase_mcp.embedding.services import OpenAIApi
 from codebase_mcp.errors import EmbeddingUnavailable
 
 pytestmark = pytest.mark.anyio

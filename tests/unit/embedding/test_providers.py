@@ -11,13 +11,14 @@ from typing import get_args
 import pytest
 from tests.embedding_server import EmbeddingServer
 
-from codebase_mcp.embedding.folders import BUILTIN, model_folder
 from codebase_mcp.embedding.profile import Recipe
 from codebase_mcp.embedding.providers import (
+    BUILTIN,
     PROVIDERS,
     ModelChoice,
     Provider,
     input_format_of,
+    model_folder,
     open_embedder,
 )
 from codebase_mcp.errors import EmbeddingUnavailable

@@ -22,8 +22,7 @@ from tests.embedding_server import (
 from tests.unit.embedding.conftest import TEXTS, MakeEmbedder, unit, warnings
 
 from codebase_mcp.embedding.embedder import Embedder
-from codebase_mcp.embedding.endpoint import MAX_AT_ONCE, Endpoint
-from codebase_mcp.embedding.failures import RetryPolicy
+from codebase_mcp.embedding.endpoint import MAX_AT_ONCE, Endpoint, RetryPolicy
 from codebase_mcp.embedding.providers import ModelChoice, open_embedder
 from codebase_mcp.embedding.remote import batches
 from codebase_mcp.errors import EmbeddingUnavailable

@@ -8,9 +8,15 @@ import numpy as np
 import pytest
 
 from codebase_mcp.embedding.models import Models
-from codebase_mcp.embedding.profile import Recipe
+from codebase_mcp.embedding.profile import (
+    BUILTIN_SCALE,
+    RELATED,
+    UNRELATED,
+    Recipe,
+    measure_scale,
+    scale_of,
+)
 from codebase_mcp.embedding.providers import ModelChoice, open_embedder
-from codebase_mcp.embedding.scale import BUILTIN_SCALE, RELATED, UNRELATED, measure_scale, scale_of
 from codebase_mcp.embedding.static import StaticEmbedder
 
 
