@@ -5,7 +5,7 @@ from __future__ import annotations
 from codebase_mcp.chunking import grammar_folder
 from codebase_mcp.secrets import rules_folder
 from codebase_mcp.settings.loading import Settings
-from codebase_mcp.settings.reach import confine
+from codebase_mcp.settings.repository import confine
 
 
 def apply_to_process(settings: Settings) -> None:

@@ -16,8 +16,7 @@ from typing import Any
 from codebase_mcp.embedding.providers import PROVIDERS, Provider
 from codebase_mcp.errors import InvalidInput
 from codebase_mcp.settings.rules import HTTP_URL, Setting
-from codebase_mcp.settings.table import SETTINGS, SettingValues
-from codebase_mcp.settings.toolsets import DEFAULT_TOOLSETS, PRESETS, TOOLSETS
+from codebase_mcp.settings.table import DEFAULT_TOOLSETS, PRESETS, SETTINGS, TOOLSETS, SettingValues
 
 __all__ = ["DEFAULT_TOOLSETS", "PRESETS", "SETTINGS", "TOOLSETS", "Setting", "Settings"]
 

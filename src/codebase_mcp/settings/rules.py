@@ -67,11 +67,11 @@ class Rule:
 class Setting:
     """A row of the table."""
 
-    variable: str
     default: Callable[[], Any]
     rule: Rule
     help: str
     name: str = ""
+    variable: str = ""
     also: str = ""
     """Another program's variable with the same meaning, used where ours is not set."""
     section: str = "Program"

@@ -23,9 +23,8 @@ from pydantic import AnyHttpUrl
 from starlette.datastructures import Headers
 from starlette.requests import HTTPConnection
 
-from codebase_mcp.access.browser_sessions import BrowserSessions
 from codebase_mcp.access.identity import SCOPES, Access, Identity, address_of, is_loopback
-from codebase_mcp.access.keys import PREFIX, Key, KeyRing
+from codebase_mcp.access.keys import PREFIX, BrowserSessions, Key, KeyRing
 from codebase_mcp.database.connection import Database
 from codebase_mcp.errors import (
     CodebaseError,

@@ -15,7 +15,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
-from codebase_mcp.access.browser_sessions import LONGEST_S
+from codebase_mcp.access.keys import LONGEST_S
 from codebase_mcp.errors import CodebaseError, InvalidInput
 from codebase_mcp.tools.disconnects import until_hang_up
 from codebase_mcp.tools.reply import unexpected
