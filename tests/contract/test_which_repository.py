@@ -14,6 +14,7 @@ from mcp.shared.exceptions import MCPDeprecationWarning
 from tests.git import git
 from tests.waiting import until
 
+from codebase_mcp.access import repositories
 from codebase_mcp.access.identity import Access, Identity
 from codebase_mcp.app import first_runs
 from codebase_mcp.app.app import App

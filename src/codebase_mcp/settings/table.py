@@ -38,8 +38,8 @@ from codebase_mcp.settings.rules import (
     whole_number,
 )
 
-# The toolsets with their tools, the only list of them: settings and commands read it without loading
-# a tool. The module `codebase_mcp.tools.NAME` declares the tools of the toolset NAME.
+# The toolsets with their tools, the only list of them: settings and commands read it without a tool
+# being loaded. The module `codebase_mcp.tools.NAME` declares the tools of the toolset NAME.
 TOOLS = {
     "code": ("index_repository", "search_code"),
     "index": ("index_codebase", "get_indexing_status", "clear_index"),
