@@ -30,7 +30,7 @@ from codebase_mcp.database.queries import load_queries
 from codebase_mcp.errors import InvalidInput
 from codebase_mcp.model import RACY_NS
 from codebase_mcp.source.reach import are_allowed, is_confined
-from codebase_mcp.telemetry.calls import looked_up
+from codebase_mcp.telemetry.metrics import looked_up
 
 if TYPE_CHECKING:
     from codebase_mcp.database.connection import Database, Transaction

@@ -47,7 +47,7 @@ from codebase_mcp.errors import (
     PermissionDenied,
     ProjectNotFound,
 )
-from codebase_mcp.telemetry.calls import looked_up
+from codebase_mcp.telemetry.metrics import looked_up
 
 if TYPE_CHECKING:
     from codebase_mcp.access.workflow import WorkflowClient

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from codebase_mcp.chunking import grammar_folder
+from codebase_mcp.chunking import grammars
 from codebase_mcp.secrets import rules_folder
 from codebase_mcp.settings.loading import Settings
 from codebase_mcp.settings.repository import confine
@@ -10,6 +10,6 @@ from codebase_mcp.settings.repository import confine
 
 def apply_to_process(settings: Settings) -> None:
     """Choose the folders of libraries, and confine git to the allowed roots."""
-    grammar_folder.choose(settings.data_dir / "grammars")
+    grammars.choose(settings.data_dir / "grammars")
     rules_folder.choose(settings.data_dir / "secret-rules")
     confine(settings)

@@ -24,7 +24,7 @@ from codebase_mcp.embedding.embedder import ModelFacts, Passages, Vectors, unit_
 from codebase_mcp.embedding.providers import BUILTIN, BUILTIN_NAME
 from codebase_mcp.embedding.thesaurus import TokenIds, thesaurus_of
 from codebase_mcp.errors import EmbeddingUnavailable
-from codebase_mcp.telemetry.calls import embedding_call
+from codebase_mcp.telemetry.stopwatch import embedding_call
 from codebase_mcp.text.counting import Lexicon, WordTable
 from codebase_mcp.text.tokens import MAX_WORD_CHARS, split_word, words_of
 

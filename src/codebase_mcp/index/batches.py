@@ -27,7 +27,7 @@ from codebase_mcp.index.store import FileRecord, Snapshot
 from codebase_mcp.model import SourceFile
 from codebase_mcp.source.encoding import UTF8
 from codebase_mcp.source.read import Content, Skipped, SourceText
-from codebase_mcp.telemetry.calls import texts_embedded
+from codebase_mcp.telemetry.metrics import texts_embedded
 from codebase_mcp.telemetry.stopwatch import step
 
 # A killed run loses at most a batch per worker, and a worker holds a batch in memory.

@@ -12,7 +12,7 @@ from starlette.responses import Response
 
 from codebase_mcp.access.identity import Access
 from codebase_mcp.errors import CodebaseError, InvalidInput, forget_locals
-from codebase_mcp.telemetry import tracing
+from codebase_mcp.telemetry.stopwatch import continued
 from codebase_mcp.tools.arguments import error_value
 from codebase_mcp.tools.callers import identity_in
 from codebase_mcp.tools.calling import no_progress
@@ -52,7 +52,7 @@ class ToolEndpoint:
             spec = self._spec(request.path_params["name"], caller.access)
             body = await read_object(request, _most_bytes(spec))
             arguments = _with_project(request, body)
-            with tracing.continued(request.headers):
+            with continued(request.headers):
                 call = self._holder.call(spec, arguments, caller, no_progress)
                 return Json(await until_hang_up(request, call))
         except Refused as error:

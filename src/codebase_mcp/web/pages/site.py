@@ -22,7 +22,7 @@ from codebase_mcp.access.identity import noting_projects
 from codebase_mcp.app.background.audit import AuditedCall
 from codebase_mcp.database.naming import DEFAULT_ID
 from codebase_mcp.errors import CodebaseError, InvalidInput, PermissionDenied
-from codebase_mcp.telemetry.calls import tool_call
+from codebase_mcp.telemetry.stopwatch import tool_call
 from codebase_mcp.tools.callers import identity_in
 from codebase_mcp.tools.calling import no_progress
 from codebase_mcp.tools.catalog import tool_named
