@@ -50,7 +50,8 @@ class ToolEndpoint:
         caller = identity_in(request)
         try:
             spec = self._spec(request.path_params["name"], caller.access)
-            body = await read_object(request, _most_bytes(spec))
+            most = MAX_BODY_BYTES if spec.takes_documents else MAX_FIELDS_BYTES
+            body = await read_object(request, most)
             arguments = _with_project(request, body)
             with continued(request.headers):
                 call = self._holder.call(spec, arguments, caller, no_progress)
@@ -90,10 +91,6 @@ def _with_project(request: Request, arguments: dict[str, Any]) -> dict[str, Any]
             message = f"{IN_QUERY} is given twice, with different values"
             raise InvalidInput.of(IN_QUERY, error_value(value), message, rule="one value")
     return arguments
-
-
-def _most_bytes(spec: ToolSpec) -> int:
-    return MAX_BODY_BYTES if spec.takes_documents else MAX_FIELDS_BYTES
 
 
 async def read_object(request: Request, most: int = MAX_BODY_BYTES) -> dict[str, Any]:

@@ -57,25 +57,14 @@ REASONS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Slice:
-    """A language's part of a bar of 100, with its colour's number."""
-
-    language: str
-    size: int
-    start: float
-    width: float
-    colour: int
-
-
-@dataclass(frozen=True, slots=True)
 class Shown:
-    """A repository as the page shows it."""
+    """A repository as the page shows it, with the size of each language in bytes."""
 
     facts: RepositoryFacts
     details: RepositoryDetails
     state: TreeState | None
     refs: list[StoredRef]
-    slices: list[Slice]
+    sizes: list[tuple[str, int]]
 
 
 async def index(site: Site, request: Request) -> Response:
@@ -197,7 +186,7 @@ async def _shown(app: App, project_id: str, identity: Identity) -> list[Shown]:
             details[facts.id],
             states.get(facts.id),
             refs[facts.id],
-            _slices(details[facts.id].sizes),
+            _largest(details[facts.id].sizes),
         )
         for facts in inventory
     ]
@@ -210,18 +199,11 @@ async def _progress(app: App, project_id: str, identity: Identity) -> dict[str, 
     return {"state": state, "jobs": {job.repository_id for job in jobs if job.is_pending}}
 
 
-def _slices(sizes: Mapping[str, int]) -> list[Slice]:
-    """The largest languages and the rest, as parts of a bar."""
-    total = sum(sizes.values()) or 1
+def _largest(sizes: Mapping[str, int]) -> list[tuple[str, int]]:
+    """The largest languages with their sizes, and the rest."""
     parts = list(sizes.items())
     rest = sum(size for _, size in parts[_LANGUAGES:])
-    parts[_LANGUAGES:] = [("others", rest)] if rest else []
-    slices, start = [], 0.0
-    for colour, (language, size) in enumerate(parts):
-        width = 100 * size / total
-        slices.append(Slice(language, size, round(start, 2), round(width, 2), colour))
-        start += width
-    return slices
+    return [*parts[:_LANGUAGES], *([("others", rest)] if rest else [])]
 
 
 @dataclass(slots=True)
@@ -259,8 +241,7 @@ async def status(site: Site, request: Request) -> Response:
     require(request, "read")
     projects = await projects_of(site, request)
     health = await site.call(request, "project", operation="get_health", project_id=projects.chosen)
-    _, page = await asyncio.to_thread(telemetry.render)
-    tools, steps, numbers = await asyncio.to_thread(_read, page.decode())
+    tools, steps, numbers = await asyncio.to_thread(_read_metrics)
     return site.page(
         request,
         "status.html",
@@ -271,10 +252,8 @@ async def status(site: Site, request: Request) -> Response:
     )
 
 
-def _read(page: str) -> tuple[list[Times], list[Times], dict[str, float]]:
+def _read_metrics() -> tuple[list[Times], list[Times], dict[str, float]]:
     """The times of tools and of the steps of searches, and some single numbers."""
-    from prometheus_client.parser import text_string_to_metric_families  # noqa: PLC0415
-
     labels = {
         "codebase_mcp_tool_call_duration_seconds": "tool",
         "codebase_mcp_search_step_duration_seconds": "step",
@@ -286,7 +265,7 @@ def _read(page: str) -> tuple[list[Times], list[Times], dict[str, float]]:
     }
     by_label: dict[str, dict[str, Times]] = {label: {} for label in labels.values()}
     numbers: dict[str, float] = defaultdict(float)
-    for family in text_string_to_metric_families(page):
+    for family in telemetry.families():
         if family.name in shown:
             numbers[shown[family.name]] += sum(sample.value for sample in family.samples)
         if (label := labels.get(family.name)) is None:
