@@ -22,12 +22,14 @@ from codebase_mcp.embedding.providers import (
     PROVIDERS,
     ModelChoice,
     Provider,
+    StaticSource,
     model_folder,
     open_embedder,
 )
 from codebase_mcp.embedding.static import StaticEmbedder
 from codebase_mcp.errors import EmbeddingUnavailable
 
+_BUILTIN = StaticSource(BUILTIN, BUILTIN_NAME)
 # A halfvec of pgvector has no more dimensions.
 MAX_DIMENSION = 16_000
 
@@ -83,7 +85,7 @@ class Models:
         """The configured model: a static model is primary, any other model is secondary."""
         self.recipe = recipe
         if not isinstance(embedder, StaticEmbedder):
-            embedder = _load_static(BUILTIN, BUILTIN_NAME)
+            embedder = _load_static(_BUILTIN)
         self.primary_embedder = embedder
         """The primary model."""
         self.access = access
@@ -178,7 +180,7 @@ class Models:
         if profile.is_newer(version):
             return False
         is_builtin = profile.recipe.provider == "static" and profile.recipe.model is None
-        builtin = _load_static(BUILTIN, BUILTIN_NAME) if is_builtin else None
+        builtin = _load_static(_BUILTIN) if is_builtin else None
         return profile.is_older(version) or (
             builtin is not None and profile.model_fingerprint != builtin.fingerprint
         )
@@ -243,15 +245,14 @@ class Models:
 
 def _open_choice(choice: ModelChoice) -> Embedder:
     if choice.provider == "static":
-        location = model_folder(choice.model)
-        return _load_static(location.folder, location.name)
+        return _load_static(model_folder(choice.model))
     return open_embedder(choice)
 
 
 @lru_cache(maxsize=2)
-def _load_static(folder: Path, name: str) -> StaticEmbedder:
+def _load_static(source: StaticSource) -> StaticEmbedder:
     """Cached: a model takes 30 MB, and every use in this process can share it."""
-    return StaticEmbedder.load(folder, name)
+    return source()
 
 
 def _absolute(recipe: Recipe, embedder: Embedder) -> Recipe:

@@ -17,6 +17,7 @@ from codebase_mcp.errors import EmbeddingUnavailable
 
 if TYPE_CHECKING:
     from codebase_mcp.embedding.embedder import Embedder
+    from codebase_mcp.embedding.static import StaticEmbedder
 
 Provider = Literal["static", "onnx", "ollama", "openai"]
 
@@ -152,11 +153,21 @@ def provider_of_folder(model: str | None) -> Provider:
 
 
 @dataclass(frozen=True, slots=True)
-class ModelFolder:
-    """The folder of a Model2Vec model, and the name to show for it."""
+class StaticSource:
+    """The folder of a Model2Vec model, and the name to show for it; a call loads the model.
+
+    A worker process receives this instead of the model.
+    """
 
     folder: Path
     name: str
+
+    def __call__(self) -> StaticEmbedder:
+        # Each provider imports its modules when it opens a model: the static model needs no HTTP
+        # client, a service no tables, and both take a while to import.
+        from codebase_mcp.embedding.static import StaticEmbedder  # noqa: PLC0415
+
+        return StaticEmbedder.load(self.folder, self.name)
 
 
 def onnx_files(folder: Path) -> list[Path]:
@@ -174,14 +185,14 @@ def holds_onnx(model: str | None) -> bool:
     return (path.suffix == ".onnx" and path.is_file()) or bool(onnx_files(path))
 
 
-def model_folder(model: str | None, *, hub_cache: Path = HUB_CACHE) -> ModelFolder:
+def model_folder(model: str | None, *, hub_cache: Path = HUB_CACHE) -> StaticSource:
     """The folder of a static model: the built-in model, a path, or a name in the hub's cache.
 
     Raises:
         EmbeddingUnavailable: there is no such model, or the name is ambiguous.
     """
     if model is None:
-        return ModelFolder(BUILTIN, BUILTIN_NAME)
+        return StaticSource(BUILTIN, BUILTIN_NAME)
     folder = Path(model).expanduser()
     if folder.is_dir():
         if _is_transformer(folder):
@@ -191,7 +202,7 @@ def model_folder(model: str | None, *, hub_cache: Path = HUB_CACHE) -> ModelFold
                 " SentenceTransformer(folder, backend='onnx').save_pretrained(folder).",
                 details={"model": model},
             )
-        return ModelFolder(folder.absolute(), folder.name)
+        return StaticSource(folder.absolute(), folder.name)
     if model.startswith(("/", ".", "~")) or folder.is_absolute() or model.count("/") > 1:
         raise _not_found(f"There is no folder {folder}", model)
     return _in_cache(model, hub_cache.expanduser())
@@ -206,7 +217,7 @@ def _is_transformer(folder: Path) -> bool:
     return isinstance(content, dict) and "num_attention_heads" in content
 
 
-def _in_cache(model: str, cache: Path) -> ModelFolder:
+def _in_cache(model: str, cache: Path) -> StaticSource:
     """A model by its name on the hub, with or without its publisher."""
     suffix = model.lower().replace("/", "--")
     entries = [
@@ -220,7 +231,7 @@ def _in_cache(model: str, cache: Path) -> ModelFolder:
         raise _not_found(f"{model} is ambiguous: {', '.join(names)}", model)
     for snapshot in [s for entry in entries for s in _snapshots(entry)]:
         if all((snapshot / file).is_file() for file in STATIC_MODEL_FILES):
-            return ModelFolder(snapshot, names[0])
+            return StaticSource(snapshot, names[0])
     if entries:
         incomplete = f"{names[0]} in the Hugging Face cache is not a complete Model2Vec model"
         raise _not_found(incomplete, model)
@@ -245,15 +256,8 @@ def _not_found(message: str, model: str) -> EmbeddingUnavailable:
     )
 
 
-# Each opener imports its modules: the static model needs no HTTP client, a service no tables, and
-# both take a while to import.
-
-
 def _open_static(choice: ModelChoice) -> Embedder:
-    from codebase_mcp.embedding.static import StaticEmbedder  # noqa: PLC0415
-
-    location = model_folder(choice.model, hub_cache=choice.hub_cache)
-    return StaticEmbedder.load(location.folder, location.name)
+    return model_folder(choice.model, hub_cache=choice.hub_cache)()
 
 
 def _open_onnx(choice: ModelChoice) -> Embedder:

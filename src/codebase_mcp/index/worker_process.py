@@ -16,7 +16,8 @@ from multiprocessing import connection, current_process, get_context
 from pathlib import Path
 
 from codebase_mcp.chunking import grammars
-from codebase_mcp.embedding.static import StaticEmbedder, StaticSource
+from codebase_mcp.embedding.providers import StaticSource
+from codebase_mcp.embedding.static import StaticEmbedder
 from codebase_mcp.index.prepare import PreparedBlob, Preparer, RawText
 from codebase_mcp.processes import block_sigint_in_children, default_variable, on_parent_exit
 
