@@ -7,7 +7,6 @@ reads the caller's trace from ``_meta``; ours are its children.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import time
 from collections import defaultdict
@@ -333,12 +332,12 @@ def tool_call(
     try:
         with bound(tool=tool), _request_span(tool):
             yield
-    except asyncio.CancelledError:
-        outcome = "cancelled"
-        raise
     except Exception as error:
         outcome = error.code if isinstance(error, CodebaseError) else CodebaseError.code
         _fail_span(error)
+        raise
+    except BaseException:
+        outcome = "cancelled"
         raise
     finally:
         seconds = time.perf_counter() - started
