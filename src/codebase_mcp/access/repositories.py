@@ -19,30 +19,12 @@ from codebase_mcp.source.git_directory import git_repository_at, work_tree_of
 # A folder without git and without any of these files is indexed by itself only up to this size: it
 # may be a folder of downloads, or a folder above many projects.
 MOST_FILES = 5_000
-PROJECT_FILES = frozenset(
-    {
-        FILE_NAME,
-        ".mcpignore",
-        "build.gradle",
-        "build.gradle.kts",
-        "build.sbt",
-        "Cargo.toml",
-        "CMakeLists.txt",
-        "composer.json",
-        "Gemfile",
-        "go.mod",
-        "Makefile",
-        "meson.build",
-        "mix.exs",
-        "package.json",
-        "Package.swift",
-        "pom.xml",
-        "pubspec.yaml",
-        "pyproject.toml",
-        "setup.cfg",
-        "setup.py",
-    }
-)
+PROJECT_FILES = frozenset({
+    FILE_NAME, ".mcpignore", "build.gradle", "build.gradle.kts", "build.sbt", "Cargo.toml",
+    "CMakeLists.txt", "composer.json", "Gemfile", "go.mod", "Makefile", "meson.build", "mix.exs",
+    "package.json", "Package.swift", "pom.xml", "pubspec.yaml", "pyproject.toml", "setup.cfg",
+    "setup.py",
+})  # fmt: skip
 
 
 def repository_around(directory: Path, indexed: Collection[Path]) -> Path:

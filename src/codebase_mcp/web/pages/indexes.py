@@ -38,23 +38,6 @@ _LANGUAGES = 7
 # The most files that are listed as failed, or as holding secrets.
 _FILES = 100
 
-REASONS = {
-    "ignored": "left out by .gitignore or .mcpignore",
-    "secret": "files of keys and passwords",
-    "binary": "not text",
-    "too_large": "larger than the limit",
-    "undecodable": "in an unknown encoding",
-    "lfs_not_fetched": "not fetched (Git LFS)",
-    "submodule": "submodules",
-    "submodule_not_fetched": "submodules that are not fetched",
-    "symlink": "symbolic links",
-    "unreadable": "not readable",
-    "special": "no regular files",
-    "vanished": "gone while they were read",
-    "generated": "made by a program",
-    "lockfile": "lock files",
-}
-
 
 @dataclass(frozen=True, slots=True)
 class Shown:
@@ -86,7 +69,6 @@ async def index(site: Site, request: Request) -> Response:
         "index.html",
         projects=projects,
         shown=shown,
-        reasons=REASONS,
         most=_FILES,
         **progress,
     )

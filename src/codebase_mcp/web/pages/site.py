@@ -92,16 +92,6 @@ DONE = {
 }
 
 
-# The pages that every page leads to, each with its sub-pages.
-PAGES = (
-    ("/", "Search", ("/search", "/file", "/symbol")),
-    ("/index", "Index", ()),
-    ("/changes", "Changes", ()),
-    ("/tasks", "Records", ("/memory", "/work", "/entities")),
-    ("/status", "Health", ()),
-)
-
-
 @dataclass(frozen=True, slots=True)
 class Projects:
     """The projects that the caller sees, and the id of the project that a page shows.
@@ -186,7 +176,6 @@ class Site:
             can=lambda scope: scope in identity_in(request).access.scopes,
             done=DONE.get(request.query_params.get("done", "")),
             here=request.url.path.removeprefix(root),
-            pages=PAGES,
             signed_in=SESSION_COOKIE in request.cookies,
             **values,
         )
