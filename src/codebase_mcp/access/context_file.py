@@ -17,9 +17,8 @@ from __future__ import annotations
 import logging
 import os
 import stat
-import time
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -28,9 +27,7 @@ from typing import TYPE_CHECKING, Any
 from codebase_mcp.database.naming import DEFAULT_ID, nearest_valid_id, validate_project_id
 from codebase_mcp.database.queries import load_queries
 from codebase_mcp.errors import InvalidInput
-from codebase_mcp.model import RACY_NS
 from codebase_mcp.source.reach import are_allowed, is_confined
-from codebase_mcp.telemetry.metrics import looked_up
 
 if TYPE_CHECKING:
     from codebase_mcp.database.connection import Database, Transaction
@@ -44,8 +41,6 @@ MAX_BYTES = 64 * 1024
 
 _MAX_REASON_CHARS = 200
 _KEYS = ("project_id", "project", "collection")
-
-_State = tuple[int, int, int, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,11 +65,9 @@ class ContextText:
 
 
 class ContextFiles:
-    """Finds and reads context files; an unchanged file is not read again."""
+    """Finds and reads context files, and warns once of a file that belongs to another user."""
 
-    def __init__(self, now_ns: Callable[[], int] = time.time_ns) -> None:
-        self._now_ns = now_ns
-        self._read: dict[Path, tuple[_State, ContextFile | None]] = {}
+    def __init__(self) -> None:
         self._foreign: set[Path] = set()
 
     def nearest(self, directory: Path) -> ContextFile | None:
@@ -104,16 +97,7 @@ class ContextFiles:
                 self._foreign.add(path)
                 _log.warning("%s is ignored, as it belongs to another user", path)
             return None
-        state = (target.st_ino, target.st_size, target.st_mtime_ns, target.st_ctime_ns)
-        cached = self._read.get(path)
-        is_hit = cached is not None and cached[0] == state
-        looked_up("context_file", hit=is_hit)
-        if cached is not None and is_hit:
-            return cached[1]
-        named = read_context_file(path)
-        if max(target.st_mtime_ns, target.st_ctime_ns) <= self._now_ns() - RACY_NS:
-            self._read[path] = (state, named)
-        return named
+        return read_context_file(path)
 
 
 class Trust:

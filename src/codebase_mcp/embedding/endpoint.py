@@ -11,8 +11,8 @@ import json
 import logging
 import random
 import re
-from collections.abc import AsyncIterator, Iterable, Mapping
-from contextlib import asynccontextmanager, nullcontext
+from collections.abc import Iterable, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -150,11 +150,19 @@ class _Session:
         until = self.loop.time() + min(seconds, _LONGEST_PAUSE_S)
         self.paused_until = max(self.paused_until, until)
 
-    @asynccontextmanager
-    async def slot(self, *, urgent: bool) -> AsyncIterator[None]:
-        """Wait until a further concurrent request is allowed."""
-        async with nullcontext() if urgent else self.passage_slots, self.slots:
-            yield
+    async def wait_for_pause(self, limit_s: float) -> float:
+        """Wait for the end of a pause; how long that took.
+
+        Raises:
+            Failure: the pause is longer than ``limit_s``.
+        """
+        rest = self.pause_s
+        if rest <= 0:
+            return 0.0
+        if rest > limit_s:
+            raise Failure("Rate limit reached", status=429, retry_after_s=rest)
+        await asyncio.sleep(rest)
+        return rest
 
 
 class Endpoint:
@@ -190,8 +198,9 @@ class Endpoint:
         while True:
             try:
                 session = self._opened()
-                waited_s += await _pause(session, policy.max_wait_s - waited_s)
-                async with session.slot(urgent=policy.is_urgent):
+                waited_s += await session.wait_for_pause(policy.max_wait_s - waited_s)
+                own_slot = nullcontext() if policy.is_urgent else session.passage_slots
+                async with own_slot, session.slots:
                     if session.pause_s <= 0:  # no concurrent request has set a pause meanwhile
                         return await self._ask_once(session, method, path, body, texts)
             except Failure as failure:
@@ -253,21 +262,6 @@ class Endpoint:
         if failure.retry_after_s is not None:
             session.pause_for(failure.retry_after_s)
         raise failure
-
-
-async def _pause(session: _Session, limit_s: float) -> float:
-    """Wait for the end of a pause; how long that took.
-
-    Raises:
-        Failure: the pause is longer than ``limit_s``.
-    """
-    rest = session.pause_s
-    if rest <= 0:
-        return 0.0
-    if rest > limit_s:
-        raise Failure("Rate limit reached", status=429, retry_after_s=rest)
-    await asyncio.sleep(rest)
-    return rest
 
 
 def is_loopback(host: str) -> bool:

@@ -147,7 +147,7 @@ EMBEDDING_ERRORS = Counter(
 
 CACHE_LOOKUPS = Counter(
     "cache_lookups_total",
-    "Look-ups by result (hit, miss) in a cache: project, context_file, workflow.",
+    "Look-ups by result (hit, miss) in a cache: project, workflow.",
     ("cache", "result"),
 )
 
