@@ -1,4 +1,4 @@
-"""Turns settings into the values that other packages take."""
+"""Turns settings into the values that packages take."""
 
 from __future__ import annotations
 

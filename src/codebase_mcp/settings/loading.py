@@ -95,7 +95,7 @@ class Settings(SettingValues):
 
     @property
     def provider(self) -> str:
-        """The embedding provider: the configured one, or the service whose address was set."""
+        """The embedding provider, if configured; else the service whose address was set."""
         return self.embedding_provider or next(
             (
                 name

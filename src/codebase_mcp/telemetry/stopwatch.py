@@ -22,7 +22,7 @@ from codebase_mcp.telemetry import metrics
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import TracerProvider
-    from opentelemetry.trace import Tracer
+    from opentelemetry.trace import Span, Tracer
 
 # Its name is in the lines of the log, which operators search for.
 _log = logging.getLogger("codebase_mcp.telemetry.calls")
@@ -65,15 +65,14 @@ def enable_traces(endpoint: str) -> None:
             f"OTEL_EXPORTER_OTLP_ENDPOINT is set, but {error.name or 'a package'} is not installed",
             hint="Run pip install 'codebase-mcp[otel]', or unset OTEL_EXPORTER_OTLP_ENDPOINT.",
         ) from error
-    # OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES take precedence.
-    named = Resource.create().attributes
     from importlib.metadata import version  # noqa: PLC0415 - not where no spans are made
 
     facts = {"service.version": version(NAME)}
-    if str(named.get("service.name", "")).startswith("unknown_service"):
+    resource = Resource.create()
+    # OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES take precedence.
+    if str(resource.attributes.get("service.name", "")).startswith("unknown_service"):
         facts["service.name"] = NAME
-    resource = Resource.create().merge(Resource(facts))
-    _provider = TracerProvider(resource=resource, shutdown_on_exit=False)
+    _provider = TracerProvider(resource=resource.merge(Resource(facts)), shutdown_on_exit=False)
     exporter = OTLPSpanExporter(endpoint=f"{endpoint}/v1/traces", timeout=EXPORT_TIMEOUT_S)
     _provider.add_span_processor(BatchSpanProcessor(exporter))
     trace.set_tracer_provider(_provider)
@@ -98,7 +97,7 @@ def span(
 
 @contextmanager
 def _span(tracer: Tracer, name: str, kind: Kind, attributes: Mapping[str, Value]) -> Iterator[None]:
-    from opentelemetry.trace import SpanKind, Status, StatusCode  # noqa: PLC0415
+    from opentelemetry.trace import SpanKind  # noqa: PLC0415
 
     # An error message may contain parts of a query or a text, so only its type is recorded.
     with tracer.start_as_current_span(
@@ -111,32 +110,17 @@ def _span(tracer: Tracer, name: str, kind: Kind, attributes: Mapping[str, Value]
         try:
             yield
         except Exception as error:
-            made.set_attribute("error.type", _error_type(error))
-            made.set_status(Status(StatusCode.ERROR))
+            _fail(made, error)
             raise
 
 
-def _is_in_span() -> bool:
-    if _tracer is None:
-        return False
-    from opentelemetry.trace import get_current_span  # noqa: PLC0415
+def _fail(failed: Span, error: Exception) -> None:
+    """Mark a span as failed, with the contract's code of the error, or the name of its class."""
+    from opentelemetry.trace import Status, StatusCode  # noqa: PLC0415
 
-    return get_current_span().is_recording()
-
-
-def _fail_span(error: Exception) -> None:
-    """Mark the current span, which another component made, as failed."""
-    if _tracer is not None:
-        from opentelemetry.trace import Status, StatusCode, get_current_span  # noqa: PLC0415
-
-        current = get_current_span()
-        current.set_attribute("error.type", _error_type(error))
-        current.set_status(Status(StatusCode.ERROR))
-
-
-def _error_type(error: Exception) -> str:
-    """The contract's code of an error, or the name of its class."""
-    return error.code if isinstance(error, CodebaseError) else type(error).__qualname__
+    kind = error.code if isinstance(error, CodebaseError) else type(error).__qualname__
+    failed.set_attribute("error.type", kind)
+    failed.set_status(Status(StatusCode.ERROR))
 
 
 def identifiers() -> dict[str, str]:
@@ -334,7 +318,10 @@ def tool_call(
             yield
     except Exception as error:
         outcome = error.code if isinstance(error, CodebaseError) else CodebaseError.code
-        _fail_span(error)
+        if _tracer is not None:
+            from opentelemetry.trace import get_current_span  # noqa: PLC0415
+
+            _fail(get_current_span(), error)
         raise
     except BaseException:
         outcome = "cancelled"
@@ -347,7 +334,11 @@ def tool_call(
 
 def _request_span(tool: str) -> AbstractContextManager[None]:
     """The span of a call, unless FastMCP has made a span already."""
-    if _tracer is None or _is_in_span():
+    if _tracer is None:
+        return nullcontext()
+    from opentelemetry.trace import get_current_span  # noqa: PLC0415
+
+    if get_current_span().is_recording():
         return nullcontext()
     return span(f"tools/call {tool}", "server", {"gen_ai.tool.name": tool})
 
