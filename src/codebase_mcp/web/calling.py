@@ -22,7 +22,7 @@ from codebase_mcp.tools.reply import unexpected
 from codebase_mcp.tools.server import AppHolder
 from codebase_mcp.tools.toolset import ToolSpec
 from codebase_mcp.web.answers import Json, error_answer
-from codebase_mcp.web.limits import MAX_BODY_BYTES
+from codebase_mcp.web.limits import MAX_BODY_BYTES, read_body
 
 # The longest field without a document, a task of 50,000 characters, has 600,000 bytes as escapes.
 MAX_FIELDS_BYTES = 1 << 20
@@ -102,14 +102,10 @@ async def read_object(request: Request, most: int = MAX_BODY_BYTES) -> dict[str,
     content_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if content_type != "application/json":
         raise Refused(415, "The content type must be application/json", "Send a JSON object.")
-    body = bytearray()
     announced = request.headers.get("content-length", "0")  # a number, which the protocol checked
-    if int(announced) > most:
-        raise _too_large(most)
-    async for piece in request.stream():
-        body += piece
-        if len(body) > most:
-            raise _too_large(most)
+    body = await read_body(request, most) if int(announced) <= most else None
+    if body is None:
+        raise Refused(413, f"The body must have at most {most} bytes")
     try:
         parsed = json.loads(body, parse_constant=_no_number, parse_float=_finite)
     except (ValueError, RecursionError) as error:
@@ -120,10 +116,6 @@ async def read_object(request: Request, most: int = MAX_BODY_BYTES) -> dict[str,
             hint="Without arguments send {}.",
         )
     return parsed
-
-
-def _too_large(most: int) -> Refused:
-    return Refused(413, f"The body must have at most {most} bytes")
 
 
 def _finite(text: str) -> float:

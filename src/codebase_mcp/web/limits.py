@@ -212,16 +212,21 @@ def _result(error: CodebaseError) -> dict[str, Any]:
 
 async def _call_id(request: Request) -> Any:
     """The id of a request that calls a tool over MCP; None for other requests."""
-    body = bytearray()
     try:
-        async for piece in request.stream():
-            body += piece
-            if len(body) > _MAX_CALL_BYTES:
-                return None
-        message = json.loads(body)
+        message = json.loads(await read_body(request, _MAX_CALL_BYTES) or b"")
         return message["id"] if message["method"] == "tools/call" else None
     except (ClientDisconnect, ValueError, RecursionError, TypeError, KeyError):
         return None
+
+
+async def read_body(request: Request, most: int) -> bytes | None:
+    """The body of a request; None if it has more bytes than this."""
+    body = bytearray()
+    async for piece in request.stream():
+        body += piece
+        if len(body) > most:
+            return None
+    return bytes(body)
 
 
 class RequestBodies:

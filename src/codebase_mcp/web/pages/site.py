@@ -30,6 +30,7 @@ from codebase_mcp.tools.redaction import private_folders, redacted
 from codebase_mcp.tools.server import AppHolder
 from codebase_mcp.values import require_storable
 from codebase_mcp.web.answers import error_answer
+from codebase_mcp.web.limits import read_body
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable
@@ -300,11 +301,9 @@ async def form_of(request: Request) -> dict[str, str]:
         InvalidInput: it is no form, or too large, or a field cannot be stored.
     """
     if not hasattr(request.state, "form"):
-        body = bytearray()
-        async for piece in request.stream():
-            body += piece
-            if len(body) > _MAX_FORM_BYTES:
-                raise InvalidInput(f"A form may have at most {_MAX_FORM_BYTES} bytes")
+        body = await read_body(request, _MAX_FORM_BYTES)
+        if body is None:
+            raise InvalidInput(f"A form may have at most {_MAX_FORM_BYTES} bytes")
         try:
             fields = parse_qs(body.decode("utf-8", "replace"), max_num_fields=_MAX_FIELDS)
         except ValueError:
