@@ -9,19 +9,19 @@ configured; its profile identifies that model.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 
 from codebase_mcp.embedding.embedder import Embedder, ModelFacts
-from codebase_mcp.embedding.profile import BUILTIN_SCALE, Profile, Recipe, Scale, measure_scale
+from codebase_mcp.embedding.profile import BUILTIN_SCALE, Profile, Scale, measure_scale
 from codebase_mcp.embedding.providers import (
     BUILTIN,
     BUILTIN_NAME,
+    NO_SERVICES,
     PROVIDERS,
-    ModelChoice,
-    Provider,
+    Recipe,
+    ServiceAccess,
     StaticSource,
     model_folder,
     open_embedder,
@@ -36,29 +36,6 @@ MAX_DIMENSION = 16_000
 _REBUILD_HINT = (
     "Rebuild the index with the configured model: index_repository with force_reindex=true."
 )
-
-
-@dataclass(frozen=True, slots=True)
-class ServiceAccess:
-    """How this process reaches services: their addresses and keys by provider, and limits."""
-
-    urls: Mapping[Provider, str] = field(default_factory=dict, repr=False)
-    api_keys: Mapping[Provider, str] = field(default_factory=dict, repr=False)
-    batch_size: int = 50
-    timeout_s: float = 60.0
-
-    def choice(self, recipe: Recipe) -> ModelChoice:
-        """A model, and how it is reached from here."""
-        return ModelChoice(
-            recipe.provider,
-            recipe.model,
-            base_url=self.urls.get(recipe.provider),
-            api_key=self.api_keys.get(recipe.provider),
-            batch_size=self.batch_size,
-            timeout_s=self.timeout_s,
-            query_prefix=recipe.query_prefix,
-            passage_prefix=recipe.passage_prefix,
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +56,7 @@ class Models:
     """Opens each model once, when it is first needed."""
 
     def __init__(
-        self, embedder: Embedder, recipe: Recipe, access: ServiceAccess = ServiceAccess()
+        self, embedder: Embedder, recipe: Recipe, access: ServiceAccess = NO_SERVICES
     ) -> None:
         self.embedder = embedder
         """The configured model: a static model is primary, any other model is secondary."""
@@ -95,13 +72,13 @@ class Models:
         self._opening = asyncio.Lock()
 
     @classmethod
-    def open(cls, recipe: Recipe, access: ServiceAccess = ServiceAccess()) -> Models:
+    def open(cls, recipe: Recipe, access: ServiceAccess = NO_SERVICES) -> Models:
         """Load the primary model; a service for the secondary model gets no request yet.
 
         Raises:
             EmbeddingUnavailable: there is no such model, or a setting for it is missing.
         """
-        embedder = _open_choice(access.choice(recipe))
+        embedder = _open(recipe, access)
         return cls(embedder, _absolute(recipe, embedder), access)
 
     async def close(self) -> None:
@@ -217,8 +194,7 @@ class Models:
         try:
             async with self._opening:
                 if recipe not in self._opened:
-                    choice = self.access.choice(recipe)
-                    self._opened[recipe] = await asyncio.to_thread(_open_choice, choice)
+                    self._opened[recipe] = await asyncio.to_thread(_open, recipe, self.access)
             return await self._identified(self._opened[recipe], recipe)
         except EmbeddingUnavailable as error:
             raise EmbeddingUnavailable(
@@ -243,10 +219,10 @@ class Models:
         return self._known.setdefault(facts.fingerprint, Model(embedder, facts, recipe))
 
 
-def _open_choice(choice: ModelChoice) -> Embedder:
-    if choice.provider == "static":
-        return _load_static(model_folder(choice.model))
-    return open_embedder(choice)
+def _open(recipe: Recipe, access: ServiceAccess) -> Embedder:
+    if recipe.provider == "static":
+        return _load_static(model_folder(recipe.model))
+    return open_embedder(recipe, access)
 
 
 @lru_cache(maxsize=2)

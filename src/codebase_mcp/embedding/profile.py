@@ -17,7 +17,7 @@ import asyncio
 import re
 import tomllib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 
 from codebase_mcp.embedding.embedder import Embedder, ModelFacts, Vectors
-from codebase_mcp.embedding.providers import Provider
+from codebase_mcp.embedding.providers import Recipe
 
 # The two points of the built-in model, for the pairs in ``scale.toml``.
 RELATED = 0.5902
@@ -54,16 +54,6 @@ BUILTIN_SCALE = Scale()
 
 
 @dataclass(frozen=True, slots=True)
-class Recipe:
-    """How to open a model: provider, folder or name (None: the built-in model), and prefixes."""
-
-    provider: Provider = "static"
-    model: str | None = None
-    query_prefix: str | None = None
-    passage_prefix: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class Profile:
     """The versions and the model that made an index.
 
@@ -77,7 +67,7 @@ class Profile:
     fingerprint: str
     model: str
     dimension: int
-    recipe: Recipe = Recipe()
+    recipe: Recipe = field(default_factory=Recipe)
     scale: Scale = BUILTIN_SCALE
 
     @classmethod

@@ -34,24 +34,34 @@ _PREFERRED_NETWORKS = ("model_quantized", "model_int8", "model")
 
 
 @dataclass(frozen=True, slots=True)
-class ModelChoice:
-    """A model and how to reach it.
+class Recipe:
+    """How to open a model.
 
     ``model`` is for ``static`` a folder or a name in the Hugging Face cache (None: the built-in
     model), for ``onnx`` a folder, for a service its name there (None: the provider's default). A
-    prefix of None is that of the model's `InputFormat`. A ``base_url`` of None is the
-    provider's default address.
+    prefix of None is that of the model's `InputFormat`.
     """
 
     provider: Provider = "static"
     model: str | None = None
-    base_url: str | None = field(default=None, repr=False)  # may hold a user and password
-    api_key: str | None = field(default=None, repr=False)
-    batch_size: int = 50
-    timeout_s: float = 60.0
     query_prefix: str | None = None
     passage_prefix: str | None = None
-    hub_cache: Path = HUB_CACHE
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceAccess:
+    """How this process reaches services: addresses and keys by provider, and limits.
+
+    Without an address, the provider's default counts.
+    """
+
+    urls: Mapping[Provider, str] = field(default_factory=dict, repr=False)  # may hold passwords
+    api_keys: Mapping[Provider, str] = field(default_factory=dict, repr=False)
+    batch_size: int = 50
+    timeout_s: float = 60.0
+
+
+NO_SERVICES = ServiceAccess()
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +74,7 @@ class ProviderEntry:
     ``health_field`` is a field of ``/health`` that also has the state of the service.
     """
 
-    open: Callable[[ModelChoice], Embedder]
+    open: Callable[[Recipe, ServiceAccess], Embedder]
     default_url: str = ""
     default_model: str = ""
     url_setting: str = ""
@@ -138,13 +148,13 @@ def input_format_of(model: str) -> InputFormat:
     return next(formats, InputFormat())
 
 
-def open_embedder(choice: ModelChoice) -> Embedder:
-    """The embedder of a choice; a static model is read, a service gets no request yet.
+def open_embedder(recipe: Recipe, access: ServiceAccess = NO_SERVICES) -> Embedder:
+    """The embedder of a recipe; a static model is read, a service gets no request yet.
 
     Raises:
         EmbeddingUnavailable: there is no such model, a key is missing, or an address is invalid.
     """
-    return PROVIDERS[choice.provider].open(choice)
+    return PROVIDERS[recipe.provider].open(recipe, access)
 
 
 def provider_of_folder(model: str | None) -> Provider:
@@ -256,40 +266,40 @@ def _not_found(message: str, model: str) -> EmbeddingUnavailable:
     )
 
 
-def _open_static(choice: ModelChoice) -> Embedder:
-    return model_folder(choice.model, hub_cache=choice.hub_cache)()
+def _open_static(recipe: Recipe, _: ServiceAccess) -> Embedder:
+    return model_folder(recipe.model)()
 
 
-def _open_onnx(choice: ModelChoice) -> Embedder:
+def _open_onnx(recipe: Recipe, _: ServiceAccess) -> Embedder:
     from codebase_mcp.embedding.onnx import OnnxEmbedder  # noqa: PLC0415
 
-    return OnnxEmbedder.open(choice)
+    return OnnxEmbedder.open(recipe)
 
 
-def _open_service(choice: ModelChoice) -> Embedder:
+def _open_service(recipe: Recipe, access: ServiceAccess) -> Embedder:
     from codebase_mcp.embedding.endpoint import Endpoint  # noqa: PLC0415
     from codebase_mcp.embedding.remote import RemoteEmbedder, RemoteModel  # noqa: PLC0415
     from codebase_mcp.embedding.services import APIS  # noqa: PLC0415
 
-    entry = PROVIDERS[choice.provider]
-    api_key = choice.api_key if entry.key_setting else None
-    if entry.missing_key_hint and api_key is None and choice.base_url is None:
+    entry = PROVIDERS[recipe.provider]
+    url = access.urls.get(recipe.provider)
+    api_key = access.api_keys.get(recipe.provider) if entry.key_setting else None
+    if entry.missing_key_hint and api_key is None and url is None:
         raise EmbeddingUnavailable(
             f"{entry.default_url} needs a key, and none is set", hint=entry.missing_key_hint
         )
-    name = choice.model or entry.default_model
+    name = recipe.model or entry.default_model
     form = input_format_of(name)
     model = RemoteModel(
-        choice.provider,
+        recipe.provider,
         name,
-        form.query_prefix if choice.query_prefix is None else choice.query_prefix,
-        form.passage_prefix if choice.passage_prefix is None else choice.passage_prefix,
+        form.query_prefix if recipe.query_prefix is None else recipe.query_prefix,
+        form.passage_prefix if recipe.passage_prefix is None else recipe.passage_prefix,
         form.max_chars,
     )
-    url = choice.base_url or entry.default_url
-    endpoint = Endpoint(url, api_key=api_key, timeout_s=choice.timeout_s)
-    api = APIS[choice.provider]()
-    return RemoteEmbedder(model, api, endpoint, batch_size=choice.batch_size)
+    endpoint = Endpoint(url or entry.default_url, api_key=api_key, timeout_s=access.timeout_s)
+    api = APIS[recipe.provider]()
+    return RemoteEmbedder(model, api, endpoint, batch_size=access.batch_size)
 
 
 PROVIDERS: Mapping[Provider, ProviderEntry] = {

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 from codebase_mcp.database.connection import DatabaseTarget, Embedded, External
 from codebase_mcp.embedding.providers import (
     PROVIDERS,
     Provider,
+    Recipe,
+    ServiceAccess,
     provider_of_folder,
 )
 from codebase_mcp.settings.loading import Settings
-
-if TYPE_CHECKING:
-    from codebase_mcp.embedding.models import ServiceAccess
-    from codebase_mcp.embedding.profile import Recipe
-
-# Models bring numpy along, which the database starts without.
 
 
 def database_target(settings: Settings) -> DatabaseTarget:
@@ -35,8 +31,6 @@ def database_target(settings: Settings) -> DatabaseTarget:
 
 def chosen_model(settings: Settings) -> Recipe:
     """The configured model."""
-    from codebase_mcp.embedding.profile import Recipe  # noqa: PLC0415
-
     return Recipe(
         provider_of(settings),
         settings.embedding_model,
@@ -54,8 +48,6 @@ def provider_of(settings: Settings) -> Provider:
 
 def service_access(settings: Settings) -> ServiceAccess:
     """The addresses and keys of services: for the chosen model, and for those of older indexes."""
-    from codebase_mcp.embedding.models import ServiceAccess  # noqa: PLC0415
-
     urls = {name: getattr(settings, entry.url_setting, None) for name, entry in PROVIDERS.items()}
     keys = {name: getattr(settings, entry.key_setting, None) for name, entry in PROVIDERS.items()}
     return ServiceAccess(
