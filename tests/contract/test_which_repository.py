@@ -14,7 +14,7 @@ from mcp.shared.exceptions import MCPDeprecationWarning
 from tests.git import git
 from tests.waiting import until
 
-from codebase_mcp.access import standing
+from codebase_mcp.access import repositories
 from codebase_mcp.access.identity import Access, Identity
 from codebase_mcp.app import first_runs
 from codebase_mcp.app.app import App
@@ -286,18 +286,18 @@ async def test_some_places_are_not_indexed_by_a_question(
     assert "this server only reads" in await refused(repository, read_only=True)
     outside = await refused(repository, roots=(str(repository / "elsewhere"),))
     assert "outside of the allowed directories (--root)" in outside
-    monkeypatch.setattr(standing, "MOST_FILES", 3)
+    monkeypatch.setattr(repositories, "MOST_FILES", 3)
     downloads = make_repo({f"{n}.py": CRANE for n in range(4)}, name="downloads")
     assert "it has more than 3 files" in await refused(downloads)
     monkeypatch.setenv("HOME", str(repository))
     assert "it is a home directory" in await refused(repository)
-    assert standing.reason_not_to_index(Path("/"), ()) == "it is the root of the file system"
+    assert repositories.reason_not_to_index(Path("/"), ()) == "it is the root of the file system"
 
 
 async def test_a_project_file_makes_a_folder_a_repository(
     connect: Any, app: App, make_repo: MakeRepo, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(standing, "MOST_FILES", 3)
+    monkeypatch.setattr(repositories, "MOST_FILES", 3)
     here = make_repo({f"{n}.py": CRANE for n in range(4)} | {"package.json": "{}"}, name="package")
     async with connect(here) as client:
         assert (await client.json("search_code", query="fold_crane"))["results"]
@@ -307,7 +307,7 @@ async def test_a_project_file_makes_a_folder_a_repository(
 async def test_above_repositories_a_call_means_those_below(
     connect: Any, cranes: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(standing, "MOST_FILES", 1)
+    monkeypatch.setattr(repositories, "MOST_FILES", 1)
     async with connect(tmp_path) as client:
         reply = await client.json("search_code", query="fold_crane")
         assert reply["results"][0]["file_path"] == "src/crane.py"

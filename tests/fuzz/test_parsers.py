@@ -30,8 +30,8 @@ from codebase_mcp.chunking.split import split
 from codebase_mcp.cli.stdio import read_message
 from codebase_mcp.database.archive import ArchiveReader
 from codebase_mcp.database.naming import nearest_valid_id, validate_project_id
+from codebase_mcp.embedding.endpoint import Failure
 from codebase_mcp.embedding.endpoint import _json as json_of_service
-from codebase_mcp.embedding.failures import Failure
 from codebase_mcp.errors import CodebaseError, InvalidInput
 from codebase_mcp.model import Outline
 from codebase_mcp.records.page import Cursor

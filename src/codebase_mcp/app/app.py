@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 from codebase_mcp.access.identity import ANONYMOUS, Identity
-from codebase_mcp.access.repository_lookup import (
+from codebase_mcp.access.repositories import (
     IndexedIn,
     find_repository,
     projects_at,
@@ -63,8 +63,12 @@ from codebase_mcp.search.memory_indexes import MemoryIndexes
 from codebase_mcp.search.search import Ranking, Request, Searcher
 from codebase_mcp.settings.choices import chosen_model, database_target, service_access
 from codebase_mcp.settings.loading import Settings
-from codebase_mcp.settings.reach import resolve_for
-from codebase_mcp.settings.repository import RepositorySettings, choice_of, repository_at
+from codebase_mcp.settings.repository import (
+    RepositorySettings,
+    choice_of,
+    repository_at,
+    resolve_for,
+)
 from codebase_mcp.telemetry.stopwatch import step
 
 if TYPE_CHECKING:

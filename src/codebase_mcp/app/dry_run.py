@@ -15,8 +15,7 @@ from codebase_mcp.embedding.models import Models
 from codebase_mcp.index.forecast import Forecast, Stored, forecast, load_stored
 from codebase_mcp.index.identity import repository_id_in
 from codebase_mcp.settings.loading import Settings
-from codebase_mcp.settings.reach import resolve_for
-from codebase_mcp.settings.repository import RepositorySettings, repository_at
+from codebase_mcp.settings.repository import RepositorySettings, repository_at, resolve_for
 from codebase_mcp.source.source_tree import source_tree_at
 
 

@@ -15,14 +15,14 @@ from typing import Literal
 from uuid import UUID
 
 from codebase_mcp.access.identity import Identity
+from codebase_mcp.access.repositories import reason_not_to_index, repository_around
 from codebase_mcp.access.resolution import ProjectSource, Resolver
-from codebase_mcp.access.standing import reason_not_to_index, repository_around
 from codebase_mcp.app.first_runs import FirstRun, FirstRuns, ReportProgress
 from codebase_mcp.app.freshness.trees import IndexedTrees, Tree
 from codebase_mcp.database.projects import Project
 from codebase_mcp.errors import ProjectNotFound
 from codebase_mcp.settings.loading import Settings
-from codebase_mcp.settings.reach import allowed_roots
+from codebase_mcp.settings.repository import allowed_roots
 
 NamedRepository = UUID | Literal["all"] | None
 """The repository that a call names: an id, all repositories, or None."""

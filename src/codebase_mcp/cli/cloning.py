@@ -16,7 +16,7 @@ from codebase_mcp.cli.numbers import number_of
 from codebase_mcp.errors import InvalidInput, NotFound, ProjectNotFound
 from codebase_mcp.index.progress import RunProgress
 from codebase_mcp.settings.loading import Settings
-from codebase_mcp.settings.reach import clones_in
+from codebase_mcp.settings.repository import clones_in
 from codebase_mcp.source.clone import (
     Clone,
     CloneOptions,

@@ -62,8 +62,7 @@ async def _listen(
     when_bound: Callable[[str], Awaitable[None]] | None,
 ) -> None:
     # Only for HTTP: a server on stdio has to be there at once.
-    from codebase_mcp.web.door import require_keys  # noqa: PLC0415
-    from codebase_mcp.web.guard import require_known_names  # noqa: PLC0415
+    from codebase_mcp.web.door import require_keys, require_known_names  # noqa: PLC0415
     from codebase_mcp.web.listening import address_of, announce, bind  # noqa: PLC0415
 
     require_known_names(settings)

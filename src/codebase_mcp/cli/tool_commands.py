@@ -10,7 +10,7 @@ from codebase_mcp.cli.commands import all_commands
 from codebase_mcp.cli.flags import SettingsParser, without_flags
 from codebase_mcp.cli.output import print_json
 from codebase_mcp.settings.loading import Settings
-from codebase_mcp.settings.toolsets import TOOLSET_OF
+from codebase_mcp.settings.table import TOOLSET_OF
 from codebase_mcp.tools.catalog import tool_named
 
 

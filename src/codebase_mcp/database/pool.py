@@ -18,7 +18,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.pq import TransactionStatus
 
 from codebase_mcp.errors import DatabaseUnavailable
-from codebase_mcp.telemetry.calls import connection_opened, pool_state
+from codebase_mcp.telemetry.metrics import connection_opened, pool_state
 
 Connection = psycopg.AsyncConnection[tuple[Any, ...]]
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from codebase_mcp.chunking.grammars import unpack
 from codebase_mcp.database.connection import Database, HeldLocks, Transaction
 from codebase_mcp.database.projects import Project
-from codebase_mcp.embedding.embedder import LocalModel
+from codebase_mcp.embedding.static import StaticEmbedder
 from codebase_mcp.errors import CodebaseError, DatabaseUnavailable, IndexingFailed
 from codebase_mcp.index import store
 from codebase_mcp.index.identity import blob_id_of_content
@@ -26,7 +26,7 @@ from codebase_mcp.index.runs import RunRecord
 from codebase_mcp.index.store import FileRecord, Snapshot
 from codebase_mcp.model import SourceFile
 from codebase_mcp.source.read import UTF8, Content, Skipped, SourceText
-from codebase_mcp.telemetry.calls import texts_embedded
+from codebase_mcp.telemetry.metrics import texts_embedded
 from codebase_mcp.telemetry.stopwatch import step
 
 # A killed run loses at most a batch per worker, and a worker holds a batch in memory.
@@ -53,7 +53,7 @@ class Batches:
     pool: PreparerPool
     project: Project
     snapshot: Snapshot
-    model: LocalModel
+    model: StaticEmbedder
     read_files: ReadFiles
     stored: Mapping[str, StoredFile]
     counts: RunCounts

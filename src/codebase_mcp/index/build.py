@@ -19,9 +19,9 @@ from uuid import UUID, uuid4
 from codebase_mcp.database.connection import Database, HeldLocks, Transaction
 from codebase_mcp.database.naming import index_lock
 from codebase_mcp.database.projects import Project
-from codebase_mcp.embedding.embedder import LocalModel
 from codebase_mcp.embedding.models import Models
 from codebase_mcp.embedding.profile import Profile
+from codebase_mcp.embedding.static import StaticEmbedder
 from codebase_mcp.errors import CodebaseError, IndexingFailed
 from codebase_mcp.index import purge, store
 from codebase_mcp.index.batches import Batches
@@ -341,7 +341,7 @@ class Indexer:
 
     async def _model_for(
         self, request: _RunRequest, before: StoredRepository
-    ) -> tuple[LocalModel, Profile, bool]:
+    ) -> tuple[StaticEmbedder, Profile, bool]:
         """The model of a run, its profile, and whether the run rebuilds the index.
 
         Called without an open transaction, as a model may take long to answer. An index of an

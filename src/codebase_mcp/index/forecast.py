@@ -16,7 +16,7 @@ from uuid import UUID
 
 from codebase_mcp.database.connection import Database
 from codebase_mcp.database.queries import load_queries
-from codebase_mcp.embedding.embedder import LocalModel
+from codebase_mcp.embedding.static import StaticEmbedder
 from codebase_mcp.index.identity import PROGRAM_VERSION, View, blob_id_of_content
 from codebase_mcp.index.plan import Plan, StoredFile, make_plan
 from codebase_mcp.index.pool import SMALL_CHARS
@@ -136,7 +136,7 @@ def forecast(
     tree: SourceTree,
     stored: Stored,
     *,
-    model: LocalModel,
+    model: StaticEmbedder,
     dimension: int,
     workers: int,
     force: bool = False,
@@ -240,7 +240,7 @@ def _take_sample(
 
 
 def _prepare(
-    sampled: Sequence[tuple[SourceFile, SourceText]], model: LocalModel
+    sampled: Sequence[tuple[SourceFile, SourceText]], model: StaticEmbedder
 ) -> tuple[list[int], Sample]:
     """The chunks of each file, and how fast this machine prepares them.
 

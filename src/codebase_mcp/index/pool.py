@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
-from codebase_mcp.embedding.embedder import LocalModel
+from codebase_mcp.embedding.static import StaticEmbedder
 from codebase_mcp.errors import IndexingFailed
 from codebase_mcp.index.prepare import PreparedBlob, Preparer, RawText
 from codebase_mcp.index.worker_process import WorkerDied, WorkerProcess
@@ -29,7 +29,7 @@ class Job:
 
     profile_id: int
     generation: int
-    model: LocalModel
+    model: StaticEmbedder
 
 
 class PreparerPool:

@@ -11,8 +11,7 @@ from math import ceil
 from typing import TYPE_CHECKING, Literal
 
 from codebase_mcp.telemetry import metrics
-from codebase_mcp.telemetry.logs import bound
-from codebase_mcp.telemetry.stopwatch import Stopwatch, duration, step, stopwatch
+from codebase_mcp.telemetry.stopwatch import Stopwatch, bound, duration, step, stopwatch
 
 if TYPE_CHECKING:
     from codebase_mcp.index.build import RunResult

@@ -15,8 +15,9 @@ from functools import lru_cache
 from multiprocessing import connection, current_process, get_context
 from pathlib import Path
 
-from codebase_mcp.chunking import grammar_folder
-from codebase_mcp.embedding.embedder import LocalModel, LocalSource
+from codebase_mcp.chunking import grammars
+from codebase_mcp.embedding.providers import StaticSource
+from codebase_mcp.embedding.static import StaticEmbedder
 from codebase_mcp.index.prepare import PreparedBlob, Preparer, RawText
 from codebase_mcp.processes import block_sigint_in_children, default_variable, on_parent_exit
 
@@ -48,7 +49,7 @@ class WorkerProcess:
         context = get_context("spawn")
         self._pipe, theirs = context.Pipe()
         self._process = context.Process(
-            target=_work, args=(theirs, grammar_folder.chosen()), name=_NAME, daemon=True
+            target=_work, args=(theirs, grammars.chosen()), name=_NAME, daemon=True
         )
         # A single thread for matrices, as each core has its process already.
         with block_sigint_in_children(), default_variable("OPENBLAS_NUM_THREADS", "1"):
@@ -56,7 +57,7 @@ class WorkerProcess:
         theirs.close()  # else the pipe would not end with the process
 
     def prepare(
-        self, texts: Sequence[RawText], profile_id: int, generation: int, source: LocalSource
+        self, texts: Sequence[RawText], profile_id: int, generation: int, source: StaticSource
     ) -> list[PreparedBlob]:
         """Prepare a batch; an error in the process is raised here.
 
@@ -89,9 +90,9 @@ def require_main_guard() -> None:
         os._exit(_EXIT_UNGUARDED)
 
 
-def _work(pipe: connection.Connection, grammars: Path | None) -> None:
+def _work(pipe: connection.Connection, grammar_folder: Path | None) -> None:
     on_parent_exit(lambda: os._exit(1))  # also within a batch
-    grammar_folder.choose(grammars)
+    grammars.choose(grammar_folder)
     gc.freeze()
     gc.set_threshold(_OBJECTS_PER_COLLECTION)
     preparer = Preparer()
@@ -109,5 +110,5 @@ def _work(pipe: connection.Connection, grammars: Path | None) -> None:
 
 # Two, for a rebuild with another model; more would only use memory.
 @lru_cache(maxsize=2)
-def _loaded(source: LocalSource) -> LocalModel:
+def _loaded(source: StaticSource) -> StaticEmbedder:
     return source()

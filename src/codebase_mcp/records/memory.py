@@ -312,7 +312,7 @@ async def look_after(tx: Transaction, model: Model) -> Upkeep:
 
 async def outdated(tx: Transaction, model: Model) -> dict[UUID, ObservationText]:
     """Some observations that were embedded with another model."""
-    most = RENEWED_BY_SERVICE if model.local is None else RENEWED_AT_ONCE
+    most = RENEWED_AT_ONCE if model.is_local else RENEWED_BY_SERVICE
     rows = await tx.fetch_all(_SQL["outdated"], model=model_of(model), limit=most)
     return {identity: ObservationText(content, tuple(tags)) for identity, content, tags in rows}
 

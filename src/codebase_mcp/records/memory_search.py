@@ -18,7 +18,7 @@ from codebase_mcp.database.queries import load_queries, write_numbers
 from codebase_mcp.database.vectors import EXACT_VECTORS, probes
 from codebase_mcp.embedding.embedder import Vectors, as_sent
 from codebase_mcp.embedding.models import Model, Models
-from codebase_mcp.embedding.scale import Scale
+from codebase_mcp.embedding.profile import Scale
 from codebase_mcp.records.memory import (
     Observation,
     load_observations,

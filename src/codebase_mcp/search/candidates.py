@@ -14,7 +14,7 @@ from itertools import islice
 from operator import itemgetter
 
 from codebase_mcp.database.transaction import Row
-from codebase_mcp.embedding.scale import BUILTIN_SCALE
+from codebase_mcp.embedding.profile import BUILTIN_SCALE
 from codebase_mcp.model import FileKind
 from codebase_mcp.search.evidence import (
     CandidateFile,

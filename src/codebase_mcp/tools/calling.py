@@ -15,7 +15,7 @@ from codebase_mcp.app.background.audit import AuditedCall
 from codebase_mcp.errors import CodebaseError
 from codebase_mcp.secrets.masking import mask_values
 from codebase_mcp.settings.table import DEFAULT_REPLY_CHARS
-from codebase_mcp.telemetry.calls import tool_call
+from codebase_mcp.telemetry.stopwatch import tool_call
 from codebase_mcp.tools.arguments import aliases_in, check_operation
 from codebase_mcp.tools.clients import Replies
 from codebase_mcp.tools.fields import RecordReply

@@ -210,7 +210,7 @@ async def _list(caller: Caller, arguments: ProjectQuestion) -> ProjectQuestionRe
 
 
 async def _get_stats(caller: Caller, arguments: ProjectQuestion) -> ProjectQuestionReply:
-    from codebase_mcp.access.stats import load_stats  # noqa: PLC0415 - not for the handshake
+    from codebase_mcp.access.health import load_stats  # noqa: PLC0415 - not for the handshake
 
     async with caller.enter(arguments.project_id, readonly=True) as opened:
         sums, records = await load_stats(opened.tx)

@@ -11,7 +11,7 @@ from uuid import uuid4
 from pydantic import BaseModel, ConfigDict
 
 from codebase_mcp.errors import CodebaseError, InternalError
-from codebase_mcp.telemetry.logs import bound
+from codebase_mcp.telemetry.stopwatch import bound
 from codebase_mcp.tools.clients import Replies
 from codebase_mcp.tools.schemas import without_references
 from codebase_mcp.tools.text import error_text, lines_of

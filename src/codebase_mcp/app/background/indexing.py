@@ -25,8 +25,7 @@ from codebase_mcp.index.inventory import count_items, load_repositories
 from codebase_mcp.index.queue import IndexJob
 from codebase_mcp.index.runs import RunState, load_runs
 from codebase_mcp.index.secondary_model import SecondaryModelState, load_state
-from codebase_mcp.settings.reach import resolve_for
-from codebase_mcp.settings.repository import repository_at
+from codebase_mcp.settings.repository import repository_at, resolve_for
 
 # Indexing an unchanged repository takes less, so the reply can hold its result.
 _SHORT_WAIT_S = 0.3

@@ -25,7 +25,7 @@ from codebase_mcp.symbols.lookup import clean_path
 from codebase_mcp.symbols.storage import File
 from codebase_mcp.tools.callers import identity_in
 from codebase_mcp.tools.rules import check_repository_id
-from codebase_mcp.web.pages.code import Line, coloured
+from codebase_mcp.web.pages.html import Line, coloured
 from codebase_mcp.web.pages.site import Site, projects_of, require
 
 if TYPE_CHECKING:

@@ -1,15 +1,19 @@
-"""How is code shown? Line by line, coloured by Pygments, never as markup.
+"""How do values and code become HTML?
 
-Pygments' hundred kinds of tokens become ten classes, which the style sheet colours for light and
-dark. Invisible characters that change how code reads are shown as escapes.
+Jinja2 escapes all values; a missing value is an error. Code is coloured by Pygments, line by line:
+its hundred kinds of tokens become ten classes, which the style sheet colours for light and dark.
+Invisible characters that change how code reads are shown as escapes.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
-from typing import NamedTuple
+from datetime import UTC, datetime
+from functools import cache, lru_cache
+from typing import Any, NamedTuple
 
+from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 from markupsafe import Markup, escape
 from pygments.lexer import Lexer
 from pygments.lexers import find_lexer_class_by_name, find_lexer_class_for_filename
@@ -17,7 +21,9 @@ from pygments.lexers.special import TextLexer
 from pygments.token import Token
 from pygments.util import ClassNotFound
 
-from codebase_mcp.printable import printable
+from codebase_mcp.printable import printable, printable_line
+
+_UNITS = ((86_400 * 365, "year"), (86_400 * 30, "month"), (86_400, "day"), (3_600, "hour"))
 
 # Colouring takes about a second for a megabyte; larger texts are shown without colours.
 MAX_COLOURED_CHARS = 400_000
@@ -53,10 +59,82 @@ _CLASSES = (
     (Token.Generic.Subheading, "t"),
     (Token.Generic.Strong, "t"),
 )
-
-
 _OPENING = {name: Markup('<span class="{}">').format(name) for _, name in _CLASSES}
 _CLOSING = Markup("</span>")
+
+
+@cache
+def environment() -> Environment:
+    """The templates of this package, with the filters that they use."""
+    made = Environment(
+        loader=PackageLoader("codebase_mcp.web.pages"),
+        autoescape=select_autoescape(default=True, default_for_string=True),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        auto_reload=False,
+    )
+    made.filters |= {
+        "line": lambda text: printable_line(str(text)),
+        "lines": lambda text: printable(str(text)),
+        "ago": ago,
+        "moment": moment,
+        "size": size,
+        "count": lambda number: f"{number:,}".replace(",", "\u202f"),
+        "clip": clip,
+        "tail": tail,
+        "href": href,
+    }
+    made.tests["commit_hash"] = re.compile("[0-9a-f]{40}").fullmatch
+    return made
+
+
+def moment(at: datetime | str | None) -> str:
+    """A time in UTC, to the second."""
+    time = _time(at)
+    return "never" if time is None else f"{time.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
+
+
+def ago(at: datetime | str | None) -> str:
+    """How long ago a time is."""
+    time = _time(at)
+    if time is None:
+        return "never"
+    seconds = (datetime.now(UTC) - time).total_seconds()
+    for length, unit in (*_UNITS, (60, "minute")):
+        if seconds >= length:
+            number = int(seconds // length)
+            return f"{number} {unit}{'s' if number > 1 else ''} ago"
+    return "just now"
+
+
+def size(count: int) -> str:
+    """A number of bytes."""
+    for unit, name in ((10**9, "GB"), (10**6, "MB"), (10**3, "KB")):
+        if count >= unit:
+            return f"{count / unit:.1f} {name}"
+    return f"{count} B"
+
+
+def clip(text: Any, most: int) -> str:
+    """The beginning of a text, in a line."""
+    line = printable_line(" ".join(str(text).split()))
+    return line if len(line) <= most else line[: most - 1] + "…"
+
+
+def tail(text: str, most: int) -> str:
+    """The end of a path."""
+    line = printable_line(text)
+    return line if len(line) <= most else "…" + line[1 - most :]
+
+
+def href(url: str) -> Markup:
+    """The attribute of a link; nothing where there is no address."""
+    return Markup(' href="{}"').format(url) if url else Markup()
+
+
+def _time(at: datetime | str | None) -> datetime | None:
+    return datetime.fromisoformat(at) if isinstance(at, str) else at
 
 
 class Line(NamedTuple):
