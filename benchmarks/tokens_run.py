@@ -12,9 +12,10 @@ from fastmcp import Client
 
 from adapter import project_of
 from codebase_mcp import App
-from codebase_mcp.app.evaluation.corpus import Corpus, FileText
 from codebase_mcp.app.evaluation.grep import (
     MAX_COLUMNS,
+    Corpus,
+    FileText,
     Match,
     best_matches,
     content_words,

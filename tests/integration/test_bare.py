@@ -13,7 +13,7 @@ from tests.git import git
 from codebase_mcp.access.identity import ANONYMOUS
 from codebase_mcp.app.app import App
 from codebase_mcp.app.background.lifespan import watching
-from codebase_mcp.app.freshness import tree_check, trees
+from codebase_mcp.app.freshness import trees
 from codebase_mcp.cli.watch import watch
 from codebase_mcp.errors import IndexingFailed, InvalidInput
 from codebase_mcp.search.search import Request
@@ -51,8 +51,7 @@ def bare(work: Path, tmp_path: Path) -> Path:
 @pytest.fixture(autouse=True)
 def checks_always(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each search looks at HEAD, not only one each second."""
-    for module in (tree_check, trees):
-        monkeypatch.setattr(module, "FRESH_S", 0.0)
+    monkeypatch.setattr(trees, "FRESH_S", 0.0)
 
 
 async def found(app: App, project_id: str, query: str, ref: str | None = None) -> list[str]:

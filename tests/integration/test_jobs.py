@@ -21,9 +21,13 @@ from tests.integration.conftest import Shell
 from tests.waiting import until
 
 from codebase_mcp.app.app import App
-from codebase_mcp.app.background.indexing import Started, indexing_state, start_indexing
+from codebase_mcp.app.background.indexing import (
+    IndexingProgress,
+    Started,
+    indexing_state,
+    start_indexing,
+)
 from codebase_mcp.app.background.lifespan import working
-from codebase_mcp.app.background.progress import IndexingProgress
 from codebase_mcp.index.queue import IndexJob
 from codebase_mcp.index.store import WRITE_LOCK
 from codebase_mcp.settings.loading import Settings

@@ -30,11 +30,9 @@ from codebase_mcp.access.repository_lookup import (
     repository_not_found,
 )
 from codebase_mcp.access.resolution import Resolver
-from codebase_mcp.app.first_runs import FirstRuns, ReportProgress
 from codebase_mcp.app.freshness.trees import IndexedTrees
 from codebase_mcp.app.freshness.verified_search import Freshness
 from codebase_mcp.app.index_runs import IndexRuns
-from codebase_mcp.app.process_wide import apply_to_process
 from codebase_mcp.app.reports import (
     HistoryReport,
     IndexReport,
@@ -42,7 +40,7 @@ from codebase_mcp.app.reports import (
     ProjectFacts,
     SearchReport,
 )
-from codebase_mcp.app.scopes import NamedRepository, Scopes
+from codebase_mcp.app.scopes import FirstRuns, NamedRepository, ReportProgress, Scopes
 from codebase_mcp.app.searching import Searches
 from codebase_mcp.database.connection import Database
 from codebase_mcp.database.nearest import NearestIndexes
@@ -63,7 +61,7 @@ from codebase_mcp.search.memory_indexes import MemoryIndexes
 from codebase_mcp.search.search import Ranking, Request, Searcher
 from codebase_mcp.settings.choices import chosen_model, database_target, service_access
 from codebase_mcp.settings.loading import Settings
-from codebase_mcp.settings.reach import resolve_for
+from codebase_mcp.settings.reach import apply_to_process, resolve_for
 from codebase_mcp.settings.repository import RepositorySettings, choice_of, repository_at
 from codebase_mcp.telemetry.stopwatch import step
 
@@ -200,7 +198,7 @@ class App:
             EmbeddingUnavailable: the embedding model cannot be read.
         """
         if "multiprocessing.process" in sys.modules:  # else this is not a worker process
-            from codebase_mcp.index.worker_process import require_main_guard  # noqa: PLC0415
+            from codebase_mcp.index.pool import require_main_guard  # noqa: PLC0415
 
             require_main_guard()
         settings = settings or Settings.load()

@@ -19,7 +19,7 @@ from codebase_mcp.database.projects import Project, count_in_project, drop_proje
 from codebase_mcp.errors import IndexingFailed, NotFound
 from codebase_mcp.index.build import Indexer
 from codebase_mcp.index.inventory import RepositoryFacts, load_inventory
-from codebase_mcp.index.path_scope import PathScope
+from codebase_mcp.index.plan import PathScope
 from codebase_mcp.index.purge import Purged
 from codebase_mcp.index.queue import JobQueue
 from codebase_mcp.records.following import refresh_anchors

@@ -14,8 +14,7 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from codebase_mcp.app.app import App, IndexReport
-from codebase_mcp.app.evaluation.corpus import Corpus
-from codebase_mcp.app.evaluation.grep import grep
+from codebase_mcp.app.evaluation.grep import Corpus, grep
 from codebase_mcp.app.evaluation.mining import mine
 from codebase_mcp.app.evaluation.questions import (
     Question,

@@ -16,7 +16,7 @@ from codebase_mcp.database.naming import DEFAULT_ID
 from codebase_mcp.source.git_directory import work_tree_of
 
 if TYPE_CHECKING:
-    from codebase_mcp.app.first_runs import ReportProgress
+    from codebase_mcp.app.scopes import ReportProgress
     from codebase_mcp.index.progress import RunProgress
 
 

@@ -26,8 +26,7 @@ from codebase_mcp.errors import CodebaseError, IndexingFailed
 from codebase_mcp.index import purge, store
 from codebase_mcp.index.batches import Batches
 from codebase_mcp.index.identity import PROGRAM_VERSION, View, repository_id_of
-from codebase_mcp.index.path_scope import PathScope
-from codebase_mcp.index.plan import Plan, RunCounts, make_plan
+from codebase_mcp.index.plan import PathScope, Plan, RunCounts, make_plan
 from codebase_mcp.index.pool import PreparerPool
 from codebase_mcp.index.progress import RunProgress, paced, waiting
 from codebase_mcp.index.purge import Purged

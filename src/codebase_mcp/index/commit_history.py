@@ -27,8 +27,8 @@ from codebase_mcp.database.queries import load_queries
 from codebase_mcp.embedding.embedder import Vectors
 from codebase_mcp.embedding.models import Model
 from codebase_mcp.errors import IndexingFailed
+from codebase_mcp.index.commits import load_refs
 from codebase_mcp.index.prepare import bm25_weights, strongest
-from codebase_mcp.index.refs import load_refs
 from codebase_mcp.index.store import WRITE_LOCK
 from codebase_mcp.secrets.masking import mask
 from codebase_mcp.secrets.version import SECRETS_VERSION

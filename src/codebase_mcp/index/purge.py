@@ -13,7 +13,7 @@ from uuid import UUID
 from codebase_mcp.database.connection import Transaction
 from codebase_mcp.database.queries import load_queries
 from codebase_mcp.index import store
-from codebase_mcp.index.path_scope import PathScope
+from codebase_mcp.index.plan import PathScope
 
 _SQL = load_queries("codebase_mcp.index", "purge.sql")
 

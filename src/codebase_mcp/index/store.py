@@ -24,8 +24,7 @@ from codebase_mcp.embedding.profile import Profile
 from codebase_mcp.errors import SnapshotDropped
 from codebase_mcp.index import rows
 from codebase_mcp.index.identity import View, repository_id_of
-from codebase_mcp.index.path_scope import PathScope
-from codebase_mcp.index.plan import RunCounts, StoredFile, trusted_mtime
+from codebase_mcp.index.plan import PathScope, RunCounts, StoredFile, trusted_mtime
 from codebase_mcp.index.prepare import PreparedBlob
 from codebase_mcp.index.runs import forget_run
 from codebase_mcp.model import SourceFile

@@ -7,7 +7,9 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from codebase_mcp.access.identity import Identity
+from codebase_mcp.chunking import grammar_folder
 from codebase_mcp.database.placement import SYSTEM_FOLDER
+from codebase_mcp.secrets import rules_folder
 from codebase_mcp.settings.loading import Settings
 from codebase_mcp.source.reach import KERNEL_FOLDERS, Reach, confine_git
 from codebase_mcp.source.root import resolve_root
@@ -38,8 +40,13 @@ def full_reach(settings: Settings) -> Reach:
     return Reach(None, closed_folders(settings), clones_in(settings))
 
 
-def confine(settings: Settings) -> None:
-    """From now on, accept git records only below an allowed root for trees below such a root."""
+def apply_to_process(settings: Settings) -> None:
+    """Set what libraries and git read from global state: folders, and the allowed roots.
+
+    From then on, git records of a tree below an allowed root are accepted only below such a root.
+    """
+    grammar_folder.choose(settings.data_dir / "grammars")
+    rules_folder.choose(settings.data_dir / "secret-rules")
     confine_git(allowed_roots(settings))
 
 

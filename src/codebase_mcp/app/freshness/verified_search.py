@@ -22,8 +22,7 @@ from pathlib import Path
 from typing import get_args
 from uuid import UUID
 
-from codebase_mcp.app.freshness.tree_check import TreeCheck
-from codebase_mcp.app.freshness.trees import IndexedTrees, State, Tree, TreeState
+from codebase_mcp.app.freshness.trees import IndexedTrees, State, Tree, TreeCheck, TreeState
 from codebase_mcp.database.projects import Project
 from codebase_mcp.embedding.profile import Profile
 from codebase_mcp.errors import CodebaseError

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from codebase_mcp.app.evaluation.corpus import FileText
-from codebase_mcp.app.evaluation.grep import best_matches, content_words, grep, printed
+from codebase_mcp.app.evaluation.grep import FileText, best_matches, content_words, grep, printed
 from codebase_mcp.model import FileKind
 
 
