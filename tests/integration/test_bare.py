@@ -261,7 +261,7 @@ async def test_an_erased_file_of_the_commit_is_read_again(
     app: App, bare: Path, project_id: str
 ) -> None:
     await app.index(bare, project_id)
-    target = await app.erasure.find(bare / "zebra.py", project_id)
-    purged = await app.erasure.purge(target)
-    assert await app.erasure.is_read_again(target, purged)
-    assert not await app.erasure.still_on_disk(target, purged)
+    target = await app.data.find(bare / "zebra.py", project_id)
+    purged = await app.data.purge(target)
+    assert await app.data.is_read_again(target, purged)
+    assert not await app.data.still_on_disk(target, purged)

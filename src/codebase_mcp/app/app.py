@@ -69,11 +69,10 @@ if TYPE_CHECKING:
     from codebase_mcp.access.health import Health
     from codebase_mcp.access.workflow import WorkflowClient
     from codebase_mcp.app.changes import Changes
+    from codebase_mcp.app.data import ProjectData
     from codebase_mcp.app.dry_run import DryRun
-    from codebase_mcp.app.erasure import Erasure
     from codebase_mcp.app.history import History
     from codebase_mcp.app.symbols import Symbols
-    from codebase_mcp.app.transfers import Transfers
     from codebase_mcp.app.views import Views
     from codebase_mcp.index.progress import RunProgress
     from codebase_mcp.records.page import Page, Paging
@@ -149,11 +148,17 @@ class App:
         return Changes(self.database, self.scopes)
 
     @cached_property
-    def erasure(self) -> Erasure:
-        from codebase_mcp.app.erasure import Erasure  # noqa: PLC0415
+    def data(self) -> ProjectData:
+        """Exports, backups, migrations and purges."""
+        from codebase_mcp.app.data import ProjectData  # noqa: PLC0415
 
-        return Erasure(
-            self.database, self.resolver, self._runs.indexer, self.jobs, self.memory_indexes
+        return ProjectData(
+            self.database,
+            self.resolver,
+            self.models,
+            self._runs.indexer,
+            self.jobs,
+            self.memory_indexes,
         )
 
     @cached_property
@@ -173,12 +178,6 @@ class App:
         from codebase_mcp.app.symbols import Symbols  # noqa: PLC0415
 
         return Symbols(self.database, self.resolver, self.scopes, self.views, self.freshness)
-
-    @cached_property
-    def transfers(self) -> Transfers:
-        from codebase_mcp.app.transfers import Transfers  # noqa: PLC0415
-
-        return Transfers(self.database, self.resolver, self.models)
 
     @classmethod
     async def open(
@@ -467,4 +466,4 @@ class App:
             ProjectNotFound: no such project.
         """
         await self.database.make_room()
-        await self.erasure.drop(await find_project(self.database, project_id))
+        await self.data.drop(await find_project(self.database, project_id))

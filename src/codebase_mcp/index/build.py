@@ -23,13 +23,12 @@ from codebase_mcp.embedding.embedder import LocalModel
 from codebase_mcp.embedding.models import Models
 from codebase_mcp.embedding.profile import Profile
 from codebase_mcp.errors import CodebaseError, IndexingFailed
-from codebase_mcp.index import purge, store
+from codebase_mcp.index import store
 from codebase_mcp.index.batches import Batches
 from codebase_mcp.index.identity import PROGRAM_VERSION, View, repository_id_of
 from codebase_mcp.index.plan import PathScope, Plan, RunCounts, make_plan
 from codebase_mcp.index.pool import PreparerPool
 from codebase_mcp.index.progress import RunProgress, paced, waiting
-from codebase_mcp.index.purge import Purged
 from codebase_mcp.index.runs import RunRecord, recorded
 from codebase_mcp.index.store import StoredRepository
 from codebase_mcp.model import Listing
@@ -145,7 +144,7 @@ class Indexer:
                 is_requested=True,
                 ignore_patterns=ignore_patterns,
             )
-            async with self._locked(project, request.repository_id) as held:
+            async with self.locked(project, request.repository_id) as held:
                 run = await self._run_full(request, await self._load(request), held)
             pace.end(run)
         return run
@@ -170,7 +169,7 @@ class Indexer:
         scope = await asyncio.to_thread(PathScope.at, root, paths)
         with paced(progress) as pace:
             request = _RunRequest(project, root, selection, uuid4(), pace.follow)
-            async with self._locked(project, request.repository_id) as held:
+            async with self.locked(project, request.repository_id) as held:
                 before = await self._load(request)
                 run = await self._run_partial(request, before, scope, held)
                 run = run or await self._run_full(request, before, held)
@@ -315,22 +314,11 @@ class Indexer:
 
     async def remove(self, project: Project, repository_id: UUID) -> bool:
         """Remove a repository and everything that only it used; False if it is unknown."""
-        async with self._locked(project, repository_id), self.database.transaction(project) as tx:
+        async with self.locked(project, repository_id), self.database.transaction(project) as tx:
             return await store.remove_repository(tx, repository_id)
 
-    async def purge(self, project: Project, repository_id: UUID, scope: PathScope | None) -> Purged:
-        """Erase a repository, or some paths of it, at once; count the rows before and after."""
-        async with self._locked(project, repository_id):
-            async with self.database.transaction(project) as tx:
-                marked = await purge.mark(tx, repository_id, scope)
-                before = await purge.count_rows(tx, marked)
-                await purge.erase(tx, marked)
-            async with self.database.transaction(project, readonly=True) as tx:
-                after = await purge.count_rows(tx, marked)
-        return Purged(before, after, marked.paths, marked.shared)
-
     @asynccontextmanager
-    async def _locked(self, project: Project, repository_id: UUID) -> AsyncIterator[HeldLocks]:
+    async def locked(self, project: Project, repository_id: UUID) -> AsyncIterator[HeldLocks]:
         """Lock a repository's index against changes by other runs."""
         locks = self.database.session_locks(project, [index_lock(repository_id)])
         async with AsyncExitStack() as stack:

@@ -4,9 +4,9 @@ Events of the operating system name directories. A ``TreeScan`` finds the change
 So ignored files, swap files and saves of the same text cost nothing, and a change during an update
 is not lost. A tree that cannot be watched is scanned at short intervals instead.
 
-A process watches the repositories on disk that no other process watches. The process that holds a repository's lock watches it; the lock is released when the process ends.
-Every few seconds the other processes check whether a lock is free and which repositories were added
-or removed.
+A process watches the repositories on disk that no other process watches. The process that holds a
+repository's lock watches it; the lock is released when the process ends. Every few seconds the
+other processes check whether a lock is free and which repositories were added or removed.
 """
 
 from __future__ import annotations
