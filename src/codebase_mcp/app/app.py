@@ -70,7 +70,6 @@ if TYPE_CHECKING:
     from codebase_mcp.access.workflow import WorkflowClient
     from codebase_mcp.app.changes import Changes
     from codebase_mcp.app.data import ProjectData
-    from codebase_mcp.app.dry_run import DryRun
     from codebase_mcp.app.history import History
     from codebase_mcp.app.symbols import Symbols
     from codebase_mcp.app.views import Views
@@ -160,12 +159,6 @@ class App:
             self.jobs,
             self.memory_indexes,
         )
-
-    @cached_property
-    def dry_run(self) -> DryRun:
-        from codebase_mcp.app.dry_run import DryRun  # noqa: PLC0415
-
-        return DryRun(self.settings, self.database, self.resolver, self.models)
 
     @cached_property
     def history(self) -> History:
