@@ -20,7 +20,7 @@ from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
-from uuid import UUID
+from uuid import UUID, uuid4
 
 from codebase_mcp.access.identity import ANONYMOUS, Identity
 from codebase_mcp.access.repository_lookup import (
@@ -55,6 +55,7 @@ from codebase_mcp.embedding.models import Models
 from codebase_mcp.errors import ProjectNotFound
 from codebase_mcp.index.identity import PROGRAM_VERSION
 from codebase_mcp.index.inventory import load_inventory
+from codebase_mcp.index.plan import RunRequest
 from codebase_mcp.index.queue import JobQueue
 from codebase_mcp.search.filters import FileFilters
 from codebase_mcp.search.memory_indexes import MemoryIndexes
@@ -260,17 +261,18 @@ class App:
         project, source = await self.resolver.resolve(
             project_id, identity, repository=root, create=True
         )
-        run, runs, commits = await self._runs.run(
+        request = RunRequest(
             project,
             root,
-            repository,
+            repository.selection,
             name=name,
             force=force_reindex,
-            history_depth=history_depth,
             ignore_patterns=ignore_patterns,
-            branches=branches or (),
-            operation_id=operation_id,
+            operation_id=operation_id or uuid4(),
             progress=progress,
+        )
+        run, runs, commits = await self._runs.run(
+            request, repository, branches=branches or (), history_depth=history_depth
         )
         self.trees.forget(project)
         return IndexReport(run, project, source, repository, commits, runs)
@@ -280,7 +282,8 @@ class App:
     ) -> None:
         """Index a repository because a question was asked in it."""
         root, repository = await self._repository_settings(root, ANONYMOUS)
-        await self._runs.run(project, root, repository, progress=progress)
+        request = RunRequest(project, root, repository.selection, progress=progress)
+        await self._runs.run(request, repository)
         self.trees.forget(project)
 
     async def update(
@@ -301,7 +304,8 @@ class App:
         """
         root, repository = await self._repository_settings(repo_path, identity)
         project, source = await self.resolver.resolve(project_id, identity, repository=root)
-        run, commits = await self._runs.update(project, root, paths, repository)
+        request = RunRequest(project, root, repository.selection)
+        run, _, commits = await self._runs.run(request, repository, paths=paths)
         return IndexReport(run, project, source, repository, commits)
 
     async def _repository_settings(

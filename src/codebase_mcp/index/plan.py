@@ -7,16 +7,22 @@ times, files of a commit by the hash of their content.
 from __future__ import annotations
 
 import os
+import time
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
+from uuid import UUID, uuid4
 
+from codebase_mcp.database.naming import Project
+from codebase_mcp.index.identity import repository_id_of
 from codebase_mcp.model import RACY_NS, FileFailure, Listing, SourceFile
 from codebase_mcp.source.listing_builder import escape_path
+from codebase_mcp.source.selection import Selection
 
 if TYPE_CHECKING:
+    from codebase_mcp.index.progress import RunProgress
     from codebase_mcp.source.commit_listing import CommitListing
 
 # With more paths than this, listing the whole tree is cheaper.
@@ -75,6 +81,29 @@ MAX_DIFFERENT_SHARE = 0.3
 
 Hashes = Mapping[str, str]
 """The hash of the content of each path of a snapshot, in hexadecimal form."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunRequest:
+    """The parameters of an index run of the tree at ``root``.
+
+    ``ignore_patterns`` leave out more files, in this run and later runs; without them the patterns
+    of an earlier run hold. ``operation_id`` identifies the run. ``started`` is a monotonic time.
+    """
+
+    project: Project
+    root: Path
+    selection: Selection
+    name: str | None = None
+    force: bool = False
+    ignore_patterns: Sequence[str] | None = None
+    operation_id: UUID = field(default_factory=uuid4)
+    progress: Callable[[RunProgress], None] = lambda _: None
+    started: float = field(default_factory=time.monotonic)
+
+    @property
+    def repository_id(self) -> UUID:
+        return repository_id_of(self.project, self.root)
 
 
 @dataclass(frozen=True, slots=True)
