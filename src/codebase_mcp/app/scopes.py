@@ -61,11 +61,6 @@ class FirstRun:
         self.progress = progress
 
     @property
-    def percent(self) -> float:
-        done, total = self.progress.done, self.progress.total
-        return round(100 * done / total, 1) if total else 0.0
-
-    @property
     def seconds_left(self) -> int | None:
         """An estimate by the speed so far; None while the files are being listed."""
         now = self.progress

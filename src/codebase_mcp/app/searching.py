@@ -14,7 +14,7 @@ from codebase_mcp.app.scopes import CallScope, FirstRun
 from codebase_mcp.database.connection import Database
 from codebase_mcp.database.projects import Project
 from codebase_mcp.errors import CodebaseError
-from codebase_mcp.index.progress import RunPhase
+from codebase_mcp.index.progress import RunPhase, percent
 from codebase_mcp.model import WORKTREE
 from codebase_mcp.search.help import IndexCoverage, is_weak
 from codebase_mcp.search.search import Answer, Request, SearchedSnapshots, Searcher
@@ -182,6 +182,6 @@ def _still_indexing(truth: IndexFreshness, runs: Sequence[FirstRun]) -> IndexFre
         state="indexing",
         files_pending=sum(run.progress.total - run.progress.done for run in runs),
         phase=next(phase for phase in get_args(RunPhase) if phase in phases),
-        percent=min(run.percent for run in runs),
+        percent=min(percent(run.progress.done, run.progress.total) for run in runs),
         seconds_left=None if None in left else max(s for s in left if s is not None),
     )

@@ -23,6 +23,7 @@ from codebase_mcp.database.projects import Project
 from codebase_mcp.database.queries import load_queries
 from codebase_mcp.errors import CodebaseError, IndexingFailed, Overloaded
 from codebase_mcp.index.identity import repository_id_of
+from codebase_mcp.index.runs import RunState
 
 _SQL = load_queries("codebase_mcp.index", "queue.sql")
 
@@ -81,6 +82,24 @@ class IndexJob:
     @property
     def is_pending(self) -> bool:
         return self.status in ("waiting", "running")
+
+    def as_run(self) -> RunState:
+        """The run of a failed or cancelled job that ended before the run began."""
+        return RunState(
+            self.repository_id,
+            self.operation_id,
+            self.root,
+            "failed" if self.status == "failed" else "cancelled",
+            files_total=0,
+            files_done=0,
+            files_indexed=0,
+            chunks_created=0,
+            current_file=None,
+            errors=(str(self.error["message"]),) if self.error else (),
+            started_at=self.created_at,
+            updated_at=self.created_at,
+            ended_at=self.ended_at,
+        )
 
     @classmethod
     def from_row(cls, row: Sequence[Any]) -> IndexJob:

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
-from datetime import datetime
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
 from uuid import UUID
 
 from codebase_mcp.access.identity import ANONYMOUS, Identity
@@ -21,47 +20,45 @@ from codebase_mcp.database.naming import DEFAULT_ID
 from codebase_mcp.database.projects import Project
 from codebase_mcp.errors import NotFound
 from codebase_mcp.index.inventory import count_items, load_repositories
-from codebase_mcp.index.progress import Phase, estimate_seconds_left, phase_of
+from codebase_mcp.index.progress import Phase, estimate_seconds_left, percent, phase_of
 from codebase_mcp.index.queue import IndexJob
 from codebase_mcp.index.runs import RunState, load_runs
 from codebase_mcp.index.secondary_model import SecondaryModelState, load_state
 from codebase_mcp.settings.reach import resolve_for
 from codebase_mcp.settings.repository import repository_at
 
-EndStatus = Literal["success", "partial", "failed", "cancelled", "interrupted"]
+# Indexing an unchanged repository takes less, so the reply can hold its result.
+_SHORT_WAIT_S = 0.3
+_POLL_S = 0.02
+
+# A script's next command relies on the run, so a command waits this long until it has begun.
+_BEGIN_TIMEOUT_S = 10.0
+
 
 # From the phase with most left to do.
 _PHASES: tuple[Phase, ...] = ("waiting", "listing", "indexing", "finishing")
 
 
 @dataclass(frozen=True, slots=True)
-class LastRun:
-    """How a run ended; an ``interrupted`` run was killed, so the time of its end is unknown."""
-
-    operation_id: UUID
-    status: EndStatus
-    ended_at: datetime | None
-    files_indexed: int = 0
-    chunks_created: int = 0
-    errors: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
 class IndexingProgress:
     """Progress of indexing; ``queued`` if a job waits.
 
-    ``seconds_left`` is None as long as the ``phase`` is waiting or listing.
+    ``seconds_left`` is None as long as the ``phase`` is waiting or listing. ``last_run`` is the run
+    that ended last, or a job that ended before its run began.
     """
 
     is_indexing: bool = False
     queued: bool = False
-    percent: float = 0.0
     files_done: int = 0
     files_total: int = 0
     current_file: str | None = None
     seconds_left: int | None = 0
     phase: Phase = "idle"
-    last_run: LastRun | None = None
+    last_run: RunState | None = None
+
+    @property
+    def percent(self) -> float:
+        return percent(self.files_done, self.files_total)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,16 +70,6 @@ class RepositoryProgress:
     progress: IndexingProgress
 
 
-@dataclass(slots=True)
-class _Activity:
-    """The newest run and the jobs of a repository."""
-
-    root: str
-    run: RunState | None = None
-    pending: list[IndexJob] = field(default_factory=list)
-    ended: IndexJob | None = None
-
-
 def by_repository(
     repositories: Iterable[tuple[UUID, str]], runs: Iterable[RunState], jobs: Iterable[IndexJob]
 ) -> list[RepositoryProgress]:
@@ -90,19 +77,19 @@ def by_repository(
 
     ``jobs`` are sorted from oldest to newest.
     """
-    activities = {repository_id: _Activity(root) for repository_id, root in repositories}
+    roots = dict(repositories)
+    run_of: dict[UUID, RunState] = {}
+    jobs_of: dict[UUID, list[IndexJob]] = defaultdict(list)
     for run in runs:
-        activities.setdefault(run.repository_id, _Activity(run.root)).run = run
+        roots.setdefault(run.repository_id, run.root)
+        run_of[run.repository_id] = run
     for job in jobs:
-        activity = activities.setdefault(job.repository_id, _Activity(job.root))
-        if job.is_pending:
-            activity.pending.append(job)
-        else:
-            activity.ended = job
+        roots.setdefault(job.repository_id, job.root)
+        jobs_of[job.repository_id].append(job)
     return sorted(
         (
-            RepositoryProgress(repository_id, activity.root, _progress_of(activity))
-            for repository_id, activity in activities.items()
+            RepositoryProgress(number, root, _progress_of(run_of.get(number), jobs_of[number]))
+            for number, root in roots.items()
         ),
         key=lambda repository: repository.root,
     )
@@ -116,14 +103,12 @@ def combined(repositories: Sequence[RepositoryProgress]) -> IndexingProgress:
     progress = [repository.progress for repository in repositories]
     going = [p for p in progress if p.is_indexing]
     counted = going or progress
-    done, total = sum(p.files_done for p in counted), sum(p.files_total for p in counted)
     left = [p.seconds_left for p in going]
     return IndexingProgress(
         is_indexing=bool(going),
         queued=any(p.queued for p in going),
-        percent=_percent(done, total),
-        files_done=done,
-        files_total=total,
+        files_done=sum(p.files_done for p in counted),
+        files_total=sum(p.files_total for p in counted),
         current_file=next((p.current_file for p in going if p.current_file), None),
         seconds_left=None if None in left else sum(s for s in left if s is not None),
         phase=min((p.phase for p in going), key=_PHASES.index, default="idle"),
@@ -131,32 +116,26 @@ def combined(repositories: Sequence[RepositoryProgress]) -> IndexingProgress:
     )
 
 
-def _progress_of(activity: _Activity) -> IndexingProgress:
-    run, pending = activity.run, activity.pending
+def _progress_of(run: RunState | None, jobs: Sequence[IndexJob]) -> IndexingProgress:
+    """The progress of a repository, from its newest run and its jobs."""
+    pending = [job for job in jobs if job.is_pending]
     is_running = run is not None and run.is_running
     counted = run
     if run is not None and pending and not is_running:
         # The job may continue the run of another process; else it begins anew.
         is_same = any(job.operation_id == run.operation_id for job in pending)
         counted = run if is_same else None
-    done = counted.files_done if counted else 0
-    total = counted.files_total if counted else 0
     phase = _phase(counted, pending)
     return IndexingProgress(
         is_indexing=is_running or bool(pending),
         queued=any(job.status == "waiting" for job in pending),
-        percent=_percent(done, total),
-        files_done=done,
-        files_total=total,
+        files_done=counted.files_done if counted else 0,
+        files_total=counted.files_total if counted else 0,
         current_file=run.current_file if run is not None and is_running else None,
         seconds_left=_seconds_left(phase, run),
         phase=phase,
-        last_run=_last_run(activity),
+        last_run=_last_run(run, [job for job in jobs if not job.is_pending]),
     )
-
-
-def _percent(done: int, total: int) -> float:
-    return round(100 * done / total, 1) if total else 0.0
 
 
 def _phase(run: RunState | None, pending: Sequence[IndexJob]) -> Phase:
@@ -181,34 +160,21 @@ def _seconds_left(phase: Phase, run: RunState | None) -> int | None:
     return estimate_seconds_left(run.files_total - run.files_done, run.files_indexed, seconds)
 
 
-def _last_run(activity: _Activity) -> LastRun | None:
-    """The run, or a job that ended before its run began, whichever ended last."""
-    ends = []
-    run, job = activity.run, activity.ended
-    if run is not None and run.status != "running":
-        counts = run.files_indexed, run.chunks_created, run.errors
-        ends.append(LastRun(run.operation_id, run.status, run.ended_at, *counts))
+def _last_run(run: RunState | None, ended: Sequence[IndexJob]) -> RunState | None:
+    """The run, or the last job if that ended before its run began, whichever ended last."""
+    ends = [] if run is None or run.is_running else [run]
+    job = ended[-1] if ended else None
     if (
         job is not None
         and job.status in ("failed", "cancelled")
         and (run is None or run.operation_id != job.operation_id or run.status == "interrupted")
     ):
-        errors = (str(job.error["message"]),) if job.error else ()
-        status: EndStatus = "failed" if job.status == "failed" else "cancelled"
-        ends.append(LastRun(job.operation_id, status, job.ended_at, errors=errors))
+        ends.append(job.as_run())
     return _latest(ends)
 
 
-def _latest(ends: Sequence[LastRun]) -> LastRun | None:
+def _latest(ends: Sequence[RunState]) -> RunState | None:
     return max(ends, key=lambda end: end.ended_at.timestamp() if end.ended_at else 0, default=None)
-
-
-# Indexing an unchanged repository takes less, so the reply can hold its result.
-_SHORT_WAIT_S = 0.3
-_POLL_S = 0.02
-
-# A script's next command relies on the run, so a command waits this long until it has begun.
-_BEGIN_TIMEOUT_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
