@@ -24,9 +24,7 @@ from uuid import UUID, uuid4
 
 from codebase_mcp.access.identity import ANONYMOUS, Identity
 from codebase_mcp.access.repository_lookup import (
-    IndexedIn,
     find_repository,
-    projects_at,
     repository_not_found,
 )
 from codebase_mcp.access.resolution import Resolver
@@ -68,7 +66,6 @@ from codebase_mcp.telemetry.stopwatch import step
 
 if TYPE_CHECKING:
     from codebase_mcp.access.health import Health
-    from codebase_mcp.access.workflow import WorkflowClient
     from codebase_mcp.app.changes import Changes
     from codebase_mcp.app.data import ProjectData
     from codebase_mcp.app.history import History
@@ -78,15 +75,6 @@ if TYPE_CHECKING:
     from codebase_mcp.records.page import Page, Paging
 
 __all__ = ["App", "HistoryReport", "InProject", "IndexReport", "ProjectFacts", "SearchReport"]
-
-
-def _workflow(settings: Settings) -> WorkflowClient | None:
-    """The client of the service that names the active project, if there is one."""
-    if settings.workflow_url is None:
-        return None
-    from codebase_mcp.access.workflow import WorkflowClient  # noqa: PLC0415 - brings HTTP along
-
-    return WorkflowClient(settings.workflow_url)
 
 
 class App:
@@ -122,7 +110,12 @@ class App:
             budget_s=settings.check_ms / 1000,
             only_once=only_once,
         )
-        self.resolver = Resolver(database, _workflow(settings), chosen=settings.project)
+        workflow = None
+        if settings.workflow_url is not None:
+            from codebase_mcp.access.workflow import WorkflowClient  # noqa: PLC0415 - brings HTTP
+
+            workflow = WorkflowClient(settings.workflow_url)
+        self.resolver = Resolver(database, workflow, chosen=settings.project)
         self._first_runs = FirstRuns(self._index_first, self.jobs)
         self.scopes = Scopes(settings, self.resolver, self.trees, self._first_runs)
         self._searches = Searches(self._searcher, self.freshness, self, only_once=only_once)
@@ -212,17 +205,14 @@ class App:
         """Release everything; the embedded database runs on while other processes use it."""
         # In reverse order; an error or a cancellation does not skip the rest.
         async with AsyncExitStack() as stack:
-            stack.push_async_callback(self.database.close)
-            stack.push_async_callback(self.models.close)
-            stack.push_async_callback(self._runs.close)
-            stack.push_async_callback(self.memory_indexes.close)
-            stack.push_async_callback(self._nearest.close)
-            stack.push_async_callback(self._searcher.close)
-            stack.push_async_callback(self._searches.close)
-            if "views" in vars(self):
-                stack.push_async_callback(self.views.close)
-            stack.push_async_callback(self.freshness.close)
-            stack.push_async_callback(self.resolver.close)
+            closing = [self.database.close, self.models.close, self._runs.close]
+            closing += [self.memory_indexes.close, self._nearest.close, self._searcher.close]
+            closing += [
+                self._searches.close,
+                *([self.views.close] if "views" in vars(self) else []),
+            ]
+            for close in [*closing, self.freshness.close, self.resolver.close]:
+                stack.push_async_callback(close)
             stack.push_async_callback(self._first_runs.close, hand_over=self._only_once)
 
     async def index(
@@ -403,10 +393,6 @@ class App:
                 ):
                     facts.append(ProjectFacts(project, await load_inventory(tx)))
         return facts
-
-    async def projects_at(self, directory: Path) -> list[IndexedIn]:
-        """The projects with the innermost repository around a directory, last indexed first."""
-        return await projects_at(self.database, directory)
 
     async def list_projects(self, paging: Paging, identity: Identity = ANONYMOUS) -> Page[Project]:
         """A page of the projects that a caller sees, newest first."""

@@ -150,7 +150,8 @@ class Batches:
         """Prepare the new texts of a batch and store the batch."""
         job = Job(self.snapshot.profile.id, self.snapshot.generation, self.model)
         async with self._transaction() as tx:
-            embedded = await store.embedded_blobs(tx, self.snapshot.profile.id, texts)
+            stored = await store.stored_blobs(tx, self.snapshot.profile.id, texts)
+        embedded = {blob_id for blob_id, (_, is_embedded) in stored.items() if is_embedded}
         files: Sequence[FileRecord] = records
         while files:
             fresh = [texts[i] for i in {f.blob_id for f in files} if i not in embedded]

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Literal
 from uuid import UUID
 
-from codebase_mcp.database.connection import Database, HeldLocks, Transaction
+from codebase_mcp.database.connection import Database, HeldLocks
 from codebase_mcp.database.naming import index_lock
 from codebase_mcp.database.projects import Project
 from codebase_mcp.embedding.embedder import LocalModel
@@ -118,16 +118,14 @@ class Indexer:
         is_requested: bool,
     ) -> RunResult:
         project, repository_id = request.project, request.repository_id
-        record = RunRecord(
-            self.database, project, repository_id, request.root, request.operation_id
-        )
+        record = RunRecord(self.database, request)
         async with recorded(record, is_requested=is_requested):
             with step("list"):
                 tree = await _source_tree(request, before)
                 listing = await asyncio.to_thread(tree.list_files)
             model, profile, rebuild = await self._model_for(request, before)
             async with step("plan"), self.database.transaction(project) as tx:
-                name = await self._open_repository(tx, request)
+                name = await store.open_repository(tx, request)
                 snapshot = await store.open_snapshot(
                     tx, View(repository_id), profile, rebuild=rebuild
                 )
@@ -179,7 +177,7 @@ class Indexer:
         with step("list"):
             listing = await asyncio.to_thread(tree.list_files, scope.paths)
         async with step("plan"), self.database.transaction(project) as tx:
-            name = await self._open_repository(tx, request)
+            name = await store.open_repository(tx, request)
             stored = await store.stored_files(tx, snapshot.id, scope)
             plan = make_plan(listing, stored)
             if plan.removed:
@@ -201,17 +199,6 @@ class Indexer:
             plan, lambda tx: store.finish_partial_run(tx, snapshot, scope, counts)
         )
         return self._result(request, plan, counts, error, name=name, profile=snapshot.profile)
-
-    async def _open_repository(self, tx: Transaction, request: RunRequest) -> str:
-        """Create the repository if it is new, and store the settings of this run; its name."""
-        return await store.open_repository(
-            tx,
-            request.project,
-            request.root,
-            request.name,
-            request.selection.chosen_by,
-            ignore_patterns=request.ignore_patterns,
-        )
 
     def _result(
         self,

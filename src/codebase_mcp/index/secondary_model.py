@@ -20,7 +20,7 @@ from codebase_mcp.database.nearest import drop_near_indexes
 from codebase_mcp.database.queries import load_queries
 from codebase_mcp.embedding.embedder import Vectors
 from codebase_mcp.embedding.profile import Profile
-from codebase_mcp.index import rows, store
+from codebase_mcp.index import store
 from codebase_mcp.index.prepare import chunk_texts, vector_rows
 
 _SQL = load_queries("codebase_mcp.index", "secondary_model.sql")
@@ -107,7 +107,7 @@ async def write_vectors(tx: Transaction, profile: Profile, vectors: Mapping[int,
         for blob_id, of_text in vectors.items()
         if stored.get(blob_id) == (len(of_text), False)
     )
-    await store.copy_vectors(tx, rows.payload(fitting))
+    await store.copy_vectors(tx, fitting)
     return True
 
 

@@ -194,22 +194,10 @@ async def load_trees(tx: Transaction) -> list[Tree]:
 
 
 def _tree(row: Row, held: Collection[str]) -> Tree:
-    repository_id, root, snapshot_id, generation, pending, is_complete, *more = row
-    selected_by, ignore_patterns, was_cancelled, *profile = more
-    return Tree(
-        repository_id=repository_id,
-        root=Path(root),
-        snapshot_id=snapshot_id,
-        generation=generation,
-        files_pending=pending,
-        is_complete=is_complete,
-        selected_by=selected_by,
-        ignore_patterns=ignore_patterns,
-        was_cancelled=was_cancelled,
-        profile=Profile.from_row(profile),
-        is_running=index_lock(repository_id) in held,
-        is_watched=watch_lock(repository_id) in held and behind_lock(repository_id) not in held,
-    )
+    number = row[0]
+    is_watched = watch_lock(number) in held and behind_lock(number) not in held
+    profile = Profile.from_row(row[9:])
+    return Tree(*[number, Path(row[1]), *row[2:9], profile, index_lock(number) in held, is_watched])
 
 
 log = logging.getLogger(__name__)
