@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
-from codebase_mcp.database.connection import Database, HeldLocks, Transaction
+from codebase_mcp.database.connection import Database, Transaction
 from codebase_mcp.database.naming import commit_lock
 from codebase_mcp.database.projects import Project
 from codebase_mcp.database.queries import load_queries
@@ -65,19 +65,6 @@ class CommitRun:
 
 
 @dataclass(frozen=True, slots=True)
-class _Request:
-    project: Project
-    repository_id: UUID
-    repository: GitRepository
-    commit: str
-    selection: Selection
-
-    @property
-    def view(self) -> View:
-        return View(self.repository_id, self.commit)
-
-
-@dataclass(frozen=True, slots=True)
 class _Worktree:
     """The snapshot of the working tree; ``is_source`` if its rows can be copied."""
 
@@ -113,12 +100,12 @@ class CommitIndexer:
             SnapshotDropped: a rebuild ended meanwhile, or no ref means the commit any more.
             DatabaseUnavailable, EmbeddingUnavailable: as for the working tree.
         """
-        request = _Request(project, repository_id, repository, commit, selection)
+        view = View(repository_id, commit)
         lock = commit_lock(repository_id, commit)
         async with self.database.session_locks(project, [lock]) as held:
             async with self.database.transaction(project, readonly=True) as tx:
                 await self._worktree(tx, repository_id)
-                stored = await tx.fetch_one(_SQL["commit_snapshot"], **request.view.parameters())
+                stored = await tx.fetch_one(_SQL["commit_snapshot"], **view.parameters())
             if stored is not None and stored[2]:
                 return CommitRun(stored[0], commit, 0, ())
             with step("list"):
@@ -126,8 +113,31 @@ class CommitIndexer:
             async with step("plan"), self.database.transaction(project) as tx:
                 await tx.lock(store.WRITE_LOCK)
                 worktree = await self._worktree(tx, repository_id)  # a rebuild may have ended
-                snapshot, plan = await _prepare(tx, request, listing, worktree)
-            return await self._read(request, held, listing, snapshot, plan, progress)
+                snapshot, plan = await _prepare(tx, view, listing, worktree)
+
+            def read(files: Sequence[SourceFile]) -> list[Content]:
+                objects = [(file, listing.object_ids[file.path]) for file in files]
+                most = selection.max_file_bytes
+                return read_objects(repository, objects, max_file_bytes=most)
+
+            counts = RunCounts.of(listing.listing, plan)
+            batches = Batches(
+                database=self.database,
+                pool=self.pool,
+                project=project,
+                snapshot=snapshot,
+                model=await self.models.of_index(snapshot.profile),
+                read_files=read,
+                stored={},
+                counts=counts,
+                progress=progress,
+                held=held,
+            )
+            error = await batches.run(plan, lambda tx: store.finish_commit(tx, snapshot, counts))
+        if error is not None:
+            raise error
+        failures = tuple(sorted(str(failure) for failure in counts.failures))
+        return CommitRun(snapshot.id, commit, counts.chunks, failures)
 
     async def _worktree(self, tx: Transaction, repository_id: UUID) -> _Worktree:
         row = await tx.fetch_one(_SQL["active"], repository_id=repository_id)
@@ -144,45 +154,9 @@ class CommitIndexer:
             )
         return _Worktree(row[0], row[1], profile, row[2] == CLASSIFY_VERSION and row[3])
 
-    async def _read(  # noqa: PLR0917
-        self,
-        request: _Request,
-        held: HeldLocks,
-        listing: CommitListing,
-        snapshot: Snapshot,
-        plan: CommitPlan,
-        progress: Callable[[RunProgress], None],
-    ) -> CommitRun:
-        """Read the files of the plan, and finish the snapshot."""
-
-        def read(files: Sequence[SourceFile]) -> list[Content]:
-            objects = [(file, listing.object_ids[file.path]) for file in files]
-            most = request.selection.max_file_bytes
-            return read_objects(request.repository, objects, max_file_bytes=most)
-
-        counts = RunCounts.of(listing.listing, plan)
-        model = await self.models.of_index(snapshot.profile)
-        batches = Batches(
-            database=self.database,
-            pool=self.pool,
-            project=request.project,
-            snapshot=snapshot,
-            model=model,
-            read_files=read,
-            stored={},
-            counts=counts,
-            progress=progress,
-            held=held,
-        )
-        error = await batches.run(plan, lambda tx: store.finish_commit(tx, snapshot, counts))
-        if error is not None:
-            raise error
-        failures = tuple(sorted(str(failure) for failure in counts.failures))
-        return CommitRun(snapshot.id, request.commit, counts.chunks, failures)
-
 
 async def _prepare(
-    tx: Transaction, request: _Request, listing: CommitListing, worktree: _Worktree
+    tx: Transaction, view: View, listing: CommitListing, worktree: _Worktree
 ) -> tuple[Snapshot, CommitPlan]:
     """The snapshot to write to, filled from stored snapshots, and a plan for the rest.
 
@@ -190,15 +164,15 @@ async def _prepare(
     """
     own: Hashes = {}
     base: Hashes
-    row = await tx.fetch_one(_SQL["commit_snapshot"], **request.view.parameters())
+    row = await tx.fetch_one(_SQL["commit_snapshot"], **view.parameters())
     if row is not None and row[3] != CLASSIFY_VERSION:
         await tx.execute(_SQL["drop"], id=row[0])
         row = None
     if row is None:
-        base_id, base = await _choose_base(tx, request, listing, worktree)
+        base_id, base = await _choose_base(tx, view, listing, worktree)
         row = await tx.fetch_one(
             _SQL["create"],
-            **request.view.parameters(),
+            **view.parameters(),
             generation=worktree.generation,
             profile_id=worktree.profile.id,
             classifier=CLASSIFY_VERSION,
@@ -208,7 +182,7 @@ async def _prepare(
     else:
         own, base_id = await _hashes(tx, row[0]), row[1]
         base = dict(await tx.fetch_all(_SQL["inherited_hashes"], id=row[0]))
-    snapshot = Snapshot(row[0], request.view, worktree.generation, worktree.profile, active=False)
+    snapshot = Snapshot(row[0], view, worktree.generation, worktree.profile, active=False)
     sources = {}
     if worktree.is_source and worktree.id != base_id:
         differing = [path for path, of in listing.object_ids.items() if base.get(path) != of]
@@ -224,12 +198,12 @@ async def _prepare(
 
 
 async def _choose_base(
-    tx: Transaction, request: _Request, listing: CommitListing, worktree: _Worktree
+    tx: Transaction, view: View, listing: CommitListing, worktree: _Worktree
 ) -> tuple[int | None, Hashes]:
     """The snapshot with the most files in common, unless too few are."""
     rows = await tx.fetch_all(
         _SQL["possible_bases"],
-        repository_id=request.repository_id,
+        repository_id=view.repository_id,
         generation=worktree.generation,
         profile_id=worktree.profile.id,
         classifier=CLASSIFY_VERSION,
