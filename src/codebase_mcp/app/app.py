@@ -105,10 +105,10 @@ class App:
         self.freshness = Freshness(
             self._searcher,
             self.trees,
-            is_outdated=lambda profile: models.is_outdated(profile, PROGRAM_VERSION),
-            request_rebuild=self.jobs.request,
-            budget_s=settings.check_ms / 1000,
-            only_once=only_once,
+            lambda profile: models.is_outdated(profile, PROGRAM_VERSION),
+            self.jobs.request,
+            settings.check_ms / 1000,
+            only_once,
         )
         workflow = None
         if settings.workflow_url is not None:

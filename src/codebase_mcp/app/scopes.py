@@ -70,13 +70,13 @@ class FirstRun:
         return estimate_seconds_left(now.total - now.done, indexed, seconds)
 
 
+@dataclass(frozen=True, slots=True)
 class FirstRuns:
     """The first runs of repositories in this process."""
 
-    def __init__(self, index: Index, jobs: JobQueue) -> None:
-        self._index = index
-        self._jobs = jobs
-        self._runs: dict[tuple[str, Path], FirstRun] = {}
+    _index: Index
+    _jobs: JobQueue
+    _runs: dict[tuple[str, Path], FirstRun] = field(default_factory=dict)
 
     async def wait_for(
         self, project: Project, roots: Sequence[Path], report: ReportProgress | None
@@ -108,8 +108,7 @@ class FirstRuns:
         await asyncio.gather(*(run.task for run in going), return_exceptions=True)
         if hand_over:
             for run in going:
-                await self._jobs.enqueue(run.project, run.root)
-                await self._jobs.ensure_worker()
+                await self._jobs.request(run.project, run.root, wait=True)
 
     def _start(self, project: Project, root: Path) -> FirstRun:
         key = project.schema_name, root
@@ -177,16 +176,14 @@ class CallScope:
         return frozenset(tree.snapshot_id for tree in self.trees if tree.root in self.roots)
 
 
+@dataclass(frozen=True, slots=True)
 class Scopes:
     """Decides what calls mean; nothing else does."""
 
-    def __init__(
-        self, settings: Settings, resolver: Resolver, trees: IndexedTrees, first_runs: FirstRuns
-    ) -> None:
-        self._settings = settings
-        self._resolver = resolver
-        self._trees = trees
-        self._first_runs = first_runs
+    _settings: Settings
+    _resolver: Resolver
+    _trees: IndexedTrees
+    _first_runs: FirstRuns
 
     async def resolve(
         self,

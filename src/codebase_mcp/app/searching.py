@@ -36,13 +36,6 @@ if TYPE_CHECKING:
 LEAST_SCORE = 0.25
 
 
-async def notes_of(database: Database, project: Project, answer: Answer) -> list[tuple[Note, ...]]:
-    from codebase_mcp.records.notes import notes_on  # noqa: PLC0415 - seldom asked for
-
-    async with database.bounded_read(project) as tx:
-        return await notes_on(tx, answer.hits)
-
-
 async def usage_of_first(database: Database, project: Project, answer: Answer) -> Usage | None:
     """The certain uses of the first hit; None without such uses, or if they cannot be read."""
     hit = next(iter(answer.hits), None)
@@ -122,8 +115,13 @@ class Searches:
                     answer=answer,
                     coverage=coverage,
                 )
+        notes: Sequence[tuple[Note, ...]] = ()
         with step("notes"):
-            notes = await notes_of(database, project, answer) if with_notes else ()
+            if with_notes:
+                from codebase_mcp.records.notes import notes_on  # noqa: PLC0415 - seldom asked for
+
+                async with database.bounded_read(project) as tx:
+                    notes = await notes_on(tx, answer.hits)
             usage = await usage_of_first(database, project, answer)
         changes: tuple[LastChange | None, ...] = ()
         if with_history:

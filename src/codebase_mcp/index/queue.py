@@ -259,10 +259,10 @@ class JobQueue:
             return True
         return self.start_worker is not None and await self.start_worker(wait)
 
-    async def request(self, project: Project, root: Path) -> None:
-        """Queue an index run, without waiting for a worker to start."""
+    async def request(self, project: Project, root: Path, *, wait: bool = False) -> None:
+        """Queue an index run, and start a worker if needed; with ``wait`` until it runs."""
         await self.enqueue(project, root)
-        await self.ensure_worker(wait=False)
+        await self.ensure_worker(wait=wait)
 
     def listener(self) -> NotificationListener:
         """Notifies a worker of new jobs; each connected listener is counted as a worker."""

@@ -81,25 +81,19 @@ class TreeState:
     checked_at: datetime | None = None
 
 
+@dataclass(slots=True)
 class IndexedTrees:
     """The indexed trees of all projects, and how an index is updated.
 
     ``selection_of`` selects the files of a tree. An index made with settings other than
-    ``chosen_by`` is not updated.
+    ``_chosen_by`` is not updated.
     """
 
-    def __init__(
-        self,
-        database: Database,
-        update_index: UpdateIndex,
-        selection_of: Callable[[Path], Selection],
-        chosen_by: str,
-    ) -> None:
-        self._database = database
-        self._update_index = update_index
-        self._chosen_by = chosen_by
-        self.selection_of = selection_of
-        self._loaded: dict[str, tuple[float, list[Tree]]] = {}
+    _database: Database
+    _update_index: UpdateIndex
+    selection_of: Callable[[Path], Selection]
+    _chosen_by: str
+    _loaded: dict[str, tuple[float, list[Tree]]] = field(default_factory=dict)
 
     def select_same_files(self, tree: Tree) -> bool:
         """Whether the tree was indexed with settings that select the same files as ours."""
