@@ -262,11 +262,8 @@ class TreeWatch:
         """Watch directories that appeared, then scan them again for changes in between."""
         while changes.new_directories and self._uses_events:
             new = list(dict.fromkeys(changes.new_directories))
-            locations = [self._scan.location(path) for path in new]
-            try:
-                await self._watcher.add(locations, self._directories())
-            except CannotWatch as error:
-                await self._fall_back_to_polling(error)
+            if not WATCHES_RECURSIVELY:
+                await self._watch(self._directories())
             changes = await asyncio.to_thread(self._scan.changes, new)
             self._add_pending(changes)
 
@@ -278,23 +275,23 @@ class TreeWatch:
     async def _start_watching(self) -> None:
         self._uses_events = self.watch_events
         self._poll_s = RESCAN_S if self._uses_events else POLL_S
-        if not self._uses_events:
-            return
+        if self._uses_events:
+            await self._watch([str(self.root)] if WATCHES_RECURSIVELY else self._directories())
+
+    async def _watch(self, directories: Sequence[str]) -> None:
+        """Watch these directories; if that is refused, the tree is polled from now on."""
         try:
-            directories = [str(self.root)] if WATCHES_RECURSIVELY else self._directories()
             await self._watcher.watch(directories)
         except CannotWatch as error:
-            await self._fall_back_to_polling(error)
-
-    async def _fall_back_to_polling(self, error: CannotWatch) -> None:
-        self._uses_events, self._poll_s = False, POLL_S
-        await self._watcher.close()
-        log.warning(
-            "Cannot watch all directories of %s (%s). It is polled instead, which is slower: %s",
-            self.root,
-            error,
-            LIMITS_HINT,
-        )
+            self._uses_events, self._poll_s = False, POLL_S
+            await self._watcher.close()
+            log.warning(
+                "Cannot watch all directories of %s (%s). It is polled instead, which is slower:"
+                " %s",
+                self.root,
+                error,
+                LIMITS_HINT,
+            )
 
     def _directories(self) -> list[str]:
         git_dir = [] if self._git_dir is None else [str(self._git_dir)]
