@@ -362,15 +362,6 @@ Projects = Callable[[], Awaitable[Sequence[Project]]]
 Key = tuple[str, UUID]
 
 
-@dataclass(slots=True)
-class _Watched:
-    """A repository that this process watches."""
-
-    project: Project
-    repository_id: UUID
-    task: asyncio.Task[None]
-
-
 @dataclass(slots=True, eq=False)
 class Watcher:
     """Watches all repositories of some projects, or those at ``roots``, until it is cancelled."""
@@ -382,7 +373,7 @@ class Watcher:
     watch_events: bool = True
     on_update: Callable[[IndexUpdate], None] = lambda _: None
     on_taken_elsewhere: Callable[[Path], None] = lambda _: None
-    _watched: dict[Key, _Watched] = field(default_factory=dict)
+    _watched: dict[Key, tuple[Project, asyncio.Task[None]]] = field(default_factory=dict)
     _taken_elsewhere: set[Key] = field(default_factory=set)
 
     async def run(self) -> None:
@@ -396,7 +387,7 @@ class Watcher:
                         log.info("Repositories cannot be listed: %s", error.message)
                     await asyncio.sleep(ROUND_S)
             finally:
-                await _end([watched.task for watched in self._watched.values()])
+                await _end([task for _, task in self._watched.values()])
 
     async def _round(self, locks: ProjectTryLocks) -> None:
         await locks.check()
@@ -407,11 +398,10 @@ class Watcher:
                 # A bare repository has no files to watch: each search follows its HEAD.
                 if is_chosen and not await asyncio.to_thread(is_bare_repository, tree.root):
                     listed[project.schema_name, tree.repository_id] = project, tree
-        for key, watched in list(self._watched.items()):
+        for key, (project, task) in list(self._watched.items()):
+            is_going = key in listed and not task.done()
             # A lock that was lost with its connection is acquired again.
-            lock = watch_lock(watched.repository_id)
-            is_going = key in listed and not watched.task.done()
-            if not is_going or not await locks.acquire(watched.project, lock):
+            if not is_going or not await locks.acquire(project, watch_lock(key[1])):
                 await self._end_watch(locks, key)
         for key, (project, tree) in listed.items():
             if key not in self._watched:
@@ -423,18 +413,16 @@ class Watcher:
         if not await asyncio.to_thread(is_real_directory, tree.root):
             return
         has_same_settings = self.trees.select_same_files(tree)
-        if not has_same_settings or not await locks.acquire(
-            project, watch_lock(tree.repository_id)
-        ):
-            if key not in self._taken_elsewhere:
-                self._taken_elsewhere.add(key)
-                if has_same_settings:
-                    self.on_taken_elsewhere(tree.root)
-                else:
-                    log.warning(
-                        "%s is not watched: it was indexed with settings that select other files",
-                        tree.root,
-                    )
+        lock = watch_lock(tree.repository_id)
+        if not has_same_settings or not await locks.acquire(project, lock):
+            if key not in self._taken_elsewhere and has_same_settings:
+                self.on_taken_elsewhere(tree.root)
+            elif key not in self._taken_elsewhere:
+                log.warning(
+                    "%s is not watched: it was indexed with settings that select other files",
+                    tree.root,
+                )
+            self._taken_elsewhere.add(key)
             return
         self._taken_elsewhere.discard(key)
 
@@ -452,22 +440,21 @@ class Watcher:
             set_behind=set_behind,
             watch_events=self.watch_events,
         )
-        task = asyncio.create_task(_run(watch, tree.root))
-        self._watched[key] = _Watched(project, tree.repository_id, task)
+        self._watched[key] = project, asyncio.create_task(_run(watch))
 
     async def _end_watch(self, locks: ProjectTryLocks, key: Key) -> None:
         """Stop watching a repository that was removed or that another process watches now."""
-        watched = self._watched.pop(key)
-        await _end([watched.task])
+        project, task = self._watched.pop(key)
+        await _end([task])
         for lock in (behind_lock, watch_lock):
-            await locks.release(watched.project, lock(watched.repository_id))
+            await locks.release(project, lock(key[1]))
 
 
-async def _run(watch: TreeWatch, root: Path) -> None:
+async def _run(watch: TreeWatch) -> None:
     try:
         await watch.run()
     except Exception:  # the edge of a task; the next round starts it again
-        log.exception("Following %s failed", root)
+        log.exception("Following %s failed", watch.root)
 
 
 async def _end(tasks: Sequence[asyncio.Task[None]]) -> None:
