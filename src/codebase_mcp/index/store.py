@@ -107,22 +107,21 @@ async def open_snapshot(
     A rebuild is a new generation of everything; an incomplete rebuild is continued.
     """
     stored = replace(profile, id=await store_profile(tx, profile))
-    active = await tx.fetch_one(_SQL["active_snapshot"], **view.parameters())
-    if active is None:
-        return await _create_snapshot(tx, view, stored, 1, active=True)
-    active_id, generation, classifier = active
-    if not rebuild:
-        same = classifier == CLASSIFY_VERSION
-        return Snapshot(active_id, view, generation, stored, True, same)
-    begun = await tx.fetch_one(
-        _SQL["begun_rebuild"], **view.parameters(), profile_id=stored.id, generation=generation
-    )
-    if begun is not None:
-        same = begun[2] == CLASSIFY_VERSION
-        return Snapshot(begun[0], view, begun[1], stored, False, same)
-    row = await tx.fetch_one(_SQL["next_generation"], **view.parameters())
+    row = await tx.fetch_one(_SQL["active_snapshot"], **view.parameters())
+    is_active = row is None or not rebuild
+    if row is not None and rebuild:
+        begun = {"profile_id": stored.id, "generation": row[1]}
+        row = await tx.fetch_one(_SQL["begun_rebuild"], **view.parameters(), **begun)
+    if row is None:
+        row = await tx.fetch_one(
+            _SQL["create_snapshot"],
+            **view.parameters(),
+            profile_id=stored.id,
+            active=is_active,
+            classifier=CLASSIFY_VERSION,
+        )
     assert row is not None
-    return await _create_snapshot(tx, view, stored, row[0], active=False)
+    return Snapshot(row[0], view, row[1], stored, is_active, row[2] == CLASSIFY_VERSION)
 
 
 async def store_profile(tx: Transaction, profile: Profile) -> int:
@@ -143,21 +142,6 @@ async def store_profile(tx: Transaction, profile: Profile) -> int:
     )
     assert row is not None
     return int(row[0])
-
-
-async def _create_snapshot(
-    tx: Transaction, view: View, profile: Profile, generation: int, *, active: bool
-) -> Snapshot:
-    row = await tx.fetch_one(
-        _SQL["create_snapshot"],
-        **view.parameters(),
-        generation=generation,
-        profile_id=profile.id,
-        active=active,
-        classifier=CLASSIFY_VERSION,
-    )
-    assert row is not None
-    return Snapshot(row[0], view, generation, profile, active)
 
 
 async def stored_files(
