@@ -475,5 +475,4 @@ def test_the_shell_says_that_there_is_no_history_outside_git(
 def test_a_commit_is_embedded_without_trailers_and_with_each_word_of_its_paths_once(
     message: str, paths: list[str], subject: str, whole: str
 ) -> None:
-    text = commit_text(message, paths)
-    assert (text.subject, text.whole) == (subject, whole)
+    assert commit_text(message, paths) == (subject, whole)

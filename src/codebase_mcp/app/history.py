@@ -165,9 +165,7 @@ class History:
                 changes[rank] = change
         missing = [rank for rank, change in enumerate(changes) if change is None]
         if missing:
-            files = [
-                (hit.repository_id, hit.file_path) for hit in map(answer.hits.__getitem__, missing)
-            ]
+            files = [(answer.hits[n].repository_id, answer.hits[n].file_path) for n in missing]
             async with self._database.bounded_read(project) as tx:
                 newest = await newest_changes(tx, files)
             for rank, change in zip(missing, newest, strict=True):
@@ -237,11 +235,12 @@ def changes_of(root: Path, ranges: Sequence[Lines], revision: str) -> list[LastC
     repository = git_repository_at(root)
     if repository is None:
         return [None] * len(ranges)
-    return [_last_change(blamed) for blamed in blame(repository, ranges, revision=revision)]
+    blames = blame(repository, ranges, revision=revision)
+    return [None if blamed is None else _last_change(blamed) for blamed in blames]
 
 
-def _last_change(blamed: Blamed | None) -> LastChange | None:
-    if blamed is None or blamed.commit is None:
-        return None if blamed is None else LastChange(None)
+def _last_change(blamed: Blamed) -> LastChange:
+    if blamed.commit is None:
+        return LastChange(None)
     at = datetime.fromtimestamp(blamed.authored_at, UTC)
     return LastChange(blamed.commit, blamed.author, at, blamed.subject)

@@ -243,21 +243,13 @@ def assign_positions(listed: Sequence[str], stored: Mapping[str, int]) -> dict[s
     return positions
 
 
-@dataclass(frozen=True, slots=True)
-class CommitText:
-    """The embedded texts of a commit: its subject, and its whole message with its paths."""
-
-    subject: str
-    whole: str
-
-
-def commit_text(message: str, paths: Sequence[str]) -> CommitText:
-    """The text of a commit, without trailers, with each word of its paths once."""
+def commit_text(message: str, paths: Sequence[str]) -> tuple[str, str]:
+    """The subject of a commit, and its message without trailers with each word of its paths."""
     said = _TRAILER.sub("", message[:MAX_CHARS]).strip()
     words = dict.fromkeys(
         word for path in paths[:MAX_PATHS] for word in _SEPARATORS.split(path) if word
     )
-    return CommitText(said.partition("\n")[0], "\n".join(filter(None, [said, " ".join(words)])))
+    return said.partition("\n")[0], "\n".join(filter(None, [said, " ".join(words)]))
 
 
 def texts_version(model: Model) -> str:
@@ -277,17 +269,17 @@ async def make_searchable(tx: Transaction, model: Model) -> None:
         # An earlier version stored messages with their secrets.
         messages = [mask(message).text for _, _, message, _ in rows]
         texts = [commit_text(message, row[3]) for message, row in zip(messages, rows, strict=True)]
-        passages = [*(text.whole for text in texts), *(text.subject for text in texts)]
-        vectors = await model.embedder.embed_passages(passages)
-        columns = await asyncio.to_thread(_columns, texts, vectors)
+        subjects, wholes = zip(*texts, strict=True)
+        vectors = await model.embedder.embed_passages([*wholes, *subjects])
+        columns = await asyncio.to_thread(_columns, wholes, vectors)
         commits = {"repository_ids": [row[0] for row in rows], "hashes": [row[1] for row in rows]}
         await tx.execute(_SQL["mask"], **commits, messages=messages)
         await tx.execute(_SQL["store"], model=version, **commits, **columns)
 
 
-def _columns(texts: Sequence[CommitText], vectors: Vectors) -> dict[str, list[str]]:
+def _columns(texts: Sequence[str], vectors: Vectors) -> dict[str, list[str]]:
     """The columns of some commits, in PostgreSQL's text syntax."""
-    counts = term_table().count(Lexicon().bags([text.whole for text in texts]))
+    counts = term_table().count(Lexicon().bags(texts))
     weights = bm25_weights(counts, _AVERAGE_TERMS)
     terms, lex = [], []
     for row in range(len(texts)):

@@ -116,6 +116,7 @@ class QueueState:
     next_in_s: float | None
 
 
+@dataclass(slots=True)
 class JobQueue:
     """The jobs of all projects of one database.
 
@@ -123,10 +124,9 @@ class JobQueue:
     ``wait`` it waits until that runs. It returns whether a worker is running.
     """
 
-    def __init__(self, database: Database) -> None:
-        self.database = database
-        self.workers_here = 0
-        self.start_worker: Callable[[bool], Awaitable[bool]] | None = None
+    database: Database
+    workers_here: int = 0
+    start_worker: Callable[[bool], Awaitable[bool]] | None = None
 
     async def require_room(self) -> None:
         """Check that the queue can take another job; concurrent callers may exceed it a little.
