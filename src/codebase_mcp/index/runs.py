@@ -12,14 +12,16 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 from uuid import UUID
 
 from codebase_mcp.database.connection import Database, Transaction
 from codebase_mcp.database.naming import index_lock
 from codebase_mcp.database.queries import load_queries
 from codebase_mcp.errors import CodebaseError
-from codebase_mcp.index.plan import RunRequest
+
+if TYPE_CHECKING:
+    from codebase_mcp.index.plan import RunRequest
 
 _SQL = load_queries("codebase_mcp.index", "runs.sql")
 
