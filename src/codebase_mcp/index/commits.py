@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 from uuid import UUID
 
 from codebase_mcp.database.connection import Database, Transaction
@@ -21,7 +22,6 @@ from codebase_mcp.embedding.models import Models
 from codebase_mcp.embedding.profile import Profile
 from codebase_mcp.errors import IndexingFailed
 from codebase_mcp.index import store
-from codebase_mcp.index.batches import Batches
 from codebase_mcp.index.identity import PROGRAM_VERSION, View
 from codebase_mcp.index.plan import (
     MAX_DIFFERENT_SHARE,
@@ -31,7 +31,6 @@ from codebase_mcp.index.plan import (
     plan_commit,
     share_of_same,
 )
-from codebase_mcp.index.pool import PreparerPool
 from codebase_mcp.index.progress import RunProgress
 from codebase_mcp.index.store import Snapshot
 from codebase_mcp.model import SourceFile
@@ -41,6 +40,9 @@ from codebase_mcp.source.git_directory import GitRepository
 from codebase_mcp.source.read import Content, read_objects
 from codebase_mcp.source.selection import Selection
 from codebase_mcp.telemetry.stopwatch import step
+
+if TYPE_CHECKING:
+    from codebase_mcp.index.pool import PreparerPool
 
 _SQL = load_queries("codebase_mcp.index", "commits.sql")
 
@@ -119,6 +121,8 @@ class CommitIndexer:
                 objects = [(file, listing.object_ids[file.path]) for file in files]
                 most = selection.max_file_bytes
                 return read_objects(repository, objects, max_file_bytes=most)
+
+            from codebase_mcp.index.batches import Batches  # noqa: PLC0415 - for new commits alone
 
             counts = RunCounts.of(listing.listing, plan)
             batches = Batches(
