@@ -36,9 +36,6 @@ WAIT_S = 8.0
 # How often the progress is reported.
 REPORT_S = 0.5
 
-Index = Callable[[Project, Path, Callable[[RunProgress], None]], Awaitable[object]]
-"""Indexes a repository, and reports its progress."""
-
 ReportProgress = Callable[[RunProgress], Awaitable[None]]
 
 
@@ -74,7 +71,7 @@ class FirstRun:
 class FirstRuns:
     """The first runs of repositories in this process."""
 
-    _index: Index
+    _index: Callable[[Project, Path, Callable[[RunProgress], None]], Awaitable[object]]
     _jobs: JobQueue
     _runs: dict[tuple[str, Path], FirstRun] = field(default_factory=dict)
 

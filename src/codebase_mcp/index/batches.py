@@ -38,16 +38,12 @@ BATCH_FILES = 500
 FLUSH_CHUNKS = 500
 
 
-ReadFiles = Callable[[Sequence[SourceFile]], Sequence[Content]]
-"""Reads some files of a listing, in the same order."""
-
-
 @dataclass(slots=True)
 class Batches:
     """The batches of a run, a few of them processed concurrently.
 
-    ``stored`` are the files of the snapshot before the run, by path. ``record`` stores the
-    progress, if there is one.
+    ``read_files`` keeps the order of the files. ``stored`` are the files of the snapshot before the
+    run, by path. ``record`` stores the progress, if there is one.
     """
 
     database: Database
@@ -55,7 +51,7 @@ class Batches:
     project: Project
     snapshot: Snapshot
     model: LocalModel
-    read_files: ReadFiles
+    read_files: Callable[[Sequence[SourceFile]], Sequence[Content]]
     stored: Mapping[str, StoredFile]
     counts: RunCounts
     progress: Callable[[RunProgress], None]

@@ -125,6 +125,7 @@ async def refresh_history(
     async with database.transaction(project, readonly=True) as tx:
         stored = await _stored(tx, repository_id)
         renew = renew and bool(stored and stored.commits) and await lacks_texts(tx, model)
+        is_locked = not wait and bool(await tx.held([index_lock(repository_id)]))
     if stored is None:
         return 0
     depth = stored.depth if depth is None else depth
@@ -133,7 +134,7 @@ async def refresh_history(
     tip = await _tip(root, depth, stored.refs)
     if stored.is_of(depth, tip) and not renew:
         return stored.commits
-    if not wait and await _is_locked(database, project, repository_id):
+    if is_locked:
         raise IndexingFailed("an index run is in progress")
     lock = database.session_locks(project, [index_lock(repository_id)])
     async with step("history"), lock, database.transaction(project) as tx:
@@ -147,11 +148,6 @@ async def refresh_history(
             count = await _make_equal(tx, repository_id, tip, depth)
         await make_searchable(tx, model)
         return count
-
-
-async def _is_locked(database: Database, project: Project, repository_id: UUID) -> bool:
-    async with database.try_locks() as locks:
-        return not await locks.acquire(project, index_lock(repository_id))
 
 
 async def _stored(tx: Transaction, repository_id: UUID) -> _Stored | None:

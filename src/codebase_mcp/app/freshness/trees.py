@@ -45,9 +45,6 @@ FRESH_S = 1.0
 State = Literal["ready", "unchecked", "stale", "outdated", "incomplete", "indexing", "absent"]
 """How far an index equals its files, from best to worst."""
 
-UpdateIndex = Callable[[Project, Path, "Iterable[str] | None"], Awaitable["RunResult"]]
-"""Updates an index for some paths of its tree, or for all of it; raises if that fails."""
-
 
 @dataclass(frozen=True, slots=True)
 class Tree:
@@ -90,7 +87,7 @@ class IndexedTrees:
     """
 
     _database: Database
-    _update_index: UpdateIndex
+    _update_index: Callable[[Project, Path, Iterable[str] | None], Awaitable[RunResult]]
     selection_of: Callable[[Path], Selection]
     _chosen_by: str
     _loaded: dict[str, tuple[float, list[Tree]]] = field(default_factory=dict)
