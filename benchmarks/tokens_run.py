@@ -149,7 +149,7 @@ def numbered_chars(lines: Sequence[str], span: Span) -> int:
 
 def _printed(match: Match, file: FileText) -> Entry:
     shown = printed(match, file)
-    spans = tuple((place.first, place.last) for place in shown.places)
+    spans = tuple(place.span for place in shown.places if place.span)
     return Entry(file.path, shown.chars, span_lines(*spans), spans)
 
 

@@ -275,7 +275,7 @@ def _side(score: Score, listed: Sequence[ListEntry]) -> dict[str, Any]:
 def _place(shown: ListEntry) -> str:
     first, *more = shown.places
     rest = f" and {len(more)} more" if more else ""
-    return f"{first.path}:{first.first}-{first.last}{rest}"
+    return f"{first.path}:{'-'.join(map(str, first.span or ()))}{rest}"
 
 
 def _table(total: Mapping[str, Any]) -> Table:

@@ -18,7 +18,8 @@ from heapq import heappush, heappushpop
 from pathlib import Path
 from typing import NamedTuple
 
-from codebase_mcp.app.evaluation.scoring import LineRange, ListEntry
+from codebase_mcp.app.evaluation.questions import Target
+from codebase_mcp.app.evaluation.scoring import ListEntry
 from codebase_mcp.chunking.lines import normalise_newlines
 from codebase_mcp.model import FileKind, SourceFile
 from codebase_mcp.source.read import SourceText
@@ -130,7 +131,7 @@ def printed(match: Match, file: FileText, context: int = CONTEXT_LINES) -> ListE
     for first, last in spans:
         for number in range(first, last + 1):
             chars += len(str(number)) + 1 + min(len(lines[number - 1]), MAX_COLUMNS) + 1
-    return ListEntry(tuple(LineRange(file.path, first, last) for first, last in spans), chars)
+    return ListEntry(tuple(Target(file.path, span) for span in spans), chars)
 
 
 def grep(

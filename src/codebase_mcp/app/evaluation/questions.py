@@ -43,6 +43,13 @@ class Target:
     path: str
     span: tuple[int, int] | None = None
 
+    def overlaps(self, other: Target) -> bool:
+        """Whether both have a line in common."""
+        if self.span is None or other.span is None:
+            return self.path == other.path
+        (first, last), (start, end) = self.span, other.span
+        return self.path == other.path and first <= end and start <= last
+
     def __str__(self) -> str:
         if self.span is None:
             return self.path
