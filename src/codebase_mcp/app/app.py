@@ -23,10 +23,7 @@ from typing import TYPE_CHECKING
 from uuid import UUID, uuid4
 
 from codebase_mcp.access.identity import ANONYMOUS, Identity
-from codebase_mcp.access.repository_lookup import (
-    find_repository,
-    repository_not_found,
-)
+from codebase_mcp.access.repository_lookup import find_repository, repository_not_found
 from codebase_mcp.access.resolution import Resolver
 from codebase_mcp.app.freshness.trees import IndexedTrees
 from codebase_mcp.app.freshness.verified_search import Freshness

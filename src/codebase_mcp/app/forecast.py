@@ -22,12 +22,7 @@ from codebase_mcp.database.naming import schema_of
 from codebase_mcp.database.placement import has_cluster
 from codebase_mcp.database.queries import load_queries
 from codebase_mcp.embedding.embedder import LocalModel
-from codebase_mcp.index.identity import (
-    PROGRAM_VERSION,
-    View,
-    blob_id_of_content,
-    repository_id_in,
-)
+from codebase_mcp.index.identity import PROGRAM_VERSION, View, blob_id_of_content, repository_id_in
 from codebase_mcp.index.plan import Plan, StoredFile, make_plan
 from codebase_mcp.index.pool import SMALL_CHARS
 from codebase_mcp.index.prepare import Preparer, RawText

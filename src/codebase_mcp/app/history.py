@@ -188,10 +188,7 @@ class History:
         return HistoryQuestion(parse_query(query), vector, texts_version(model))
 
     async def _refresh(
-        self,
-        project: Project,
-        model: Model,
-        repositories: Mapping[UUID, HistoryFacts],
+        self, project: Project, model: Model, repositories: Mapping[UUID, HistoryFacts]
     ) -> tuple[dict[UUID, int], list[str]]:
         """Bring the histories up to date: the commits of new histories, and notices of failures."""
         read: dict[UUID, int] = {}

@@ -120,13 +120,7 @@ class IndexRuns:
         try:
             model = await self.models.primary()
             return run, await refresh_history(
-                self.database,
-                model,
-                project,
-                run.repository_id,
-                run.root,
-                depth=depth,
-                renew=True,
+                self.database, model, project, run.repository_id, run.root, depth=depth, renew=True
             )
         except (IndexingFailed, DatabaseUnavailable) as error:
             return run.with_notice(f"The history could not be read: {error.message}"), 0

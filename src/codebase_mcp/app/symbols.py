@@ -13,12 +13,7 @@ from codebase_mcp.app.scopes import CallScope, NamedRepository, ReportProgress, 
 from codebase_mcp.app.views import ChosenViews, Views, nothing_indexed
 from codebase_mcp.database.connection import Database
 from codebase_mcp.database.projects import Project
-from codebase_mcp.errors import (
-    IndexingFailed,
-    InvalidInput,
-    NotFound,
-    SnapshotDropped,
-)
+from codebase_mcp.errors import IndexingFailed, InvalidInput, NotFound, SnapshotDropped
 from codebase_mcp.model import WORKTREE
 from codebase_mcp.symbols.answer import SymbolFacts, SymbolQuestion, answer
 from codebase_mcp.symbols.storage import RepositoryState, load_states

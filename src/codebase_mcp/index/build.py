@@ -110,12 +110,7 @@ class Indexer:
         return run
 
     async def _run_full(
-        self,
-        request: RunRequest,
-        before: StoredRepository,
-        held: HeldLocks,
-        *,
-        is_requested: bool,
+        self, request: RunRequest, before: StoredRepository, held: HeldLocks, *, is_requested: bool
     ) -> RunResult:
         project, repository_id = request.project, request.repository_id
         record = RunRecord(self.database, request)
