@@ -186,7 +186,6 @@ class JobQueue:
         repository_id: UUID | None = None,
         *,
         job_id: int | None = None,
-        operation_id: UUID | None = None,
     ) -> list[IndexJob]:
         """The jobs of a project, of a repository, or all; ended jobs are kept for some days."""
         async with self.database.catalogue(readonly=True) as tx:
@@ -194,7 +193,6 @@ class JobQueue:
                 _SQL["jobs"],
                 queue=QUEUE,
                 id=job_id,
-                operation_id=None if operation_id is None else str(operation_id),
                 schema_name=schema_name,
                 repository_id=None if repository_id is None else str(repository_id),
             )

@@ -123,10 +123,10 @@ def best_matches(
     return [sorted(heap, reverse=True) for heap in heaps]
 
 
-def printed(match: Match, file: FileText, context: int = CONTEXT_LINES) -> ListEntry:
+def printed(match: Match, file: FileText) -> ListEntry:
     """The lines read of a file: its name, the first matching lines and the context around them."""
     lines = file.lines
-    spans = _spans(match.rows, len(lines), context)
+    spans = _spans(match.rows, len(lines))
     chars = len(file.path) + 1 + 3 * (len(spans) - 1)  # "--" between two of them
     for first, last in spans:
         for number in range(first, last + 1):
@@ -160,7 +160,7 @@ def _rows_of(words: Sequence[str], text: str) -> dict[str, int]:
     return {word: int("".join("01"[word in line] for line in last_first), 2) for word in words}
 
 
-def _spans(rows: int, count: int, context: int) -> list[tuple[int, int]]:
+def _spans(rows: int, count: int) -> list[tuple[int, int]]:
     """The lines printed (1-based, inclusive): the first matches with those around them."""
     spans: list[tuple[int, int]] = []
     matches = 0
@@ -168,7 +168,7 @@ def _spans(rows: int, count: int, context: int) -> list[tuple[int, int]]:
         number = (rows & -rows).bit_length()
         rows &= rows - 1
         matches += 1
-        first, last = max(number - context, 1), min(number + context, count)
+        first, last = max(number - CONTEXT_LINES, 1), min(number + CONTEXT_LINES, count)
         if spans and first <= spans[-1][1] + 1:
             spans[-1] = (spans[-1][0], last)
         else:
