@@ -29,7 +29,7 @@ from pathlib import Path
 from unittest.mock import patch
 
 from codebase_mcp.app.app import App
-from codebase_mcp.app.extras import usage_of_first
+from codebase_mcp.app.searching import usage_of_first
 from codebase_mcp.cli.main import LOADED_OBJECTS
 from codebase_mcp.errors import TimeLimitExceeded
 from codebase_mcp.search.search import Request

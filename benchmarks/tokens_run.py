@@ -12,9 +12,10 @@ from fastmcp import Client
 
 from adapter import project_of
 from codebase_mcp import App
-from codebase_mcp.app.evaluation.corpus import Corpus, FileText
 from codebase_mcp.app.evaluation.grep import (
     MAX_COLUMNS,
+    Corpus,
+    FileText,
     Match,
     best_matches,
     content_words,
@@ -148,7 +149,7 @@ def numbered_chars(lines: Sequence[str], span: Span) -> int:
 
 def _printed(match: Match, file: FileText) -> Entry:
     shown = printed(match, file)
-    spans = tuple((place.first, place.last) for place in shown.places)
+    spans = tuple(place.span for place in shown.places if place.span)
     return Entry(file.path, shown.chars, span_lines(*spans), spans)
 
 

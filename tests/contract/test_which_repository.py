@@ -16,7 +16,7 @@ from tests.waiting import until
 
 from codebase_mcp.access import repositories
 from codebase_mcp.access.identity import Access, Identity
-from codebase_mcp.app import first_runs
+from codebase_mcp.app import scopes
 from codebase_mcp.app.app import App
 from codebase_mcp.errors import CodebaseError, ProjectNotFound
 from codebase_mcp.search.search import Request
@@ -220,7 +220,7 @@ async def test_so_does_every_other_question(
 async def test_what_takes_longer_is_answered_from_what_is_there(
     connect: Any, make_git_repo: MakeRepo, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(first_runs, "WAIT_S", 0.05)
+    monkeypatch.setattr(scopes, "WAIT_S", 0.05)
     files = {f"kite_{n}.py": CRANE.replace("crane", f"kite_{n}") * 20 for n in range(400)}
     here = make_git_repo("many", files)
     async with connect(here) as client:
@@ -245,7 +245,7 @@ async def test_what_takes_longer_is_answered_from_what_is_there(
 async def test_text_says_how_far_it_is_and_never_that_nothing_was_found(
     connect: Any, make_git_repo: MakeRepo, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(first_runs, "WAIT_S", 0.0)
+    monkeypatch.setattr(scopes, "WAIT_S", 0.0)
     here = make_git_repo("many", {f"kite_{n}.py": CRANE for n in range(50)})
     async with connect(here, replies="text") as client:
         text = await client.text("search_code", query="fold_crane")
@@ -256,7 +256,7 @@ async def test_text_says_how_far_it_is_and_never_that_nothing_was_found(
 async def test_a_command_leaves_the_rest_to_a_job(
     app: App, settings: Settings, make_git_repo: MakeRepo, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(first_runs, "WAIT_S", 0.0)
+    monkeypatch.setattr(scopes, "WAIT_S", 0.0)
     here = make_git_repo("many", {f"kite_{n}.py": CRANE for n in range(50)})
     async with await App.open(settings, only_once=True) as once:
         report = await once.search("fold_crane", identity=Identity(directory=here))

@@ -56,12 +56,12 @@ async def kept(anchored: AnchoredProject) -> AnchoredProject:
 
 async def backup_of(project: AnchoredProject) -> bytes:
     file = io.BytesIO()
-    await project.app.transfers.backup(file, project.project_id)
+    await project.app.data.backup(file, project.project_id)
     return file.getvalue()
 
 
 async def restore(app: App, content: bytes, project_id: str | None = None, **given: bool) -> None:
-    await app.transfers.restore(io.BytesIO(content), "backup.tar.gz", project_id, **given)
+    await app.data.restore(io.BytesIO(content), "backup.tar.gz", project_id, **given)
 
 
 async def state(app: App, project_id: str) -> object:
@@ -71,7 +71,7 @@ async def state(app: App, project_id: str) -> object:
         report = await app.search(query, project_id)
         hits = report.answer.hits
         answers.append([(h.file_path, h.start_line, h.similarity_score, h.content) for h in hits])
-    records = [json.loads(line) async for line in app.transfers.export_records(project_id)]
+    records = [json.loads(line) async for line in app.data.export_records(project_id)]
     assert all(answers)
     assert {"task", "anchor"} <= {record["kind"] for record in records}
     return answers, records[1:]  # the header has the time
@@ -258,7 +258,7 @@ async def test_a_restore_that_is_broken_off_leaves_nothing(
     file = Stalled(content)
     file.read(1)
     file.seek(0)
-    task = asyncio.create_task(kept.app.transfers.restore(file, "backup", other_id))
+    task = asyncio.create_task(kept.app.data.restore(file, "backup", other_id))
     await reached.wait()
     task.cancel()
     go_on.set()
@@ -298,7 +298,7 @@ async def test_it_moves_to_another_server(
         async with await App.open(target) as other:
             await restore(other, await backup_of(kept))
             assert await state(other, kept.project_id) == before
-            assert (await other.transfers.migrate(every=True, check=True))[1].behind == 0
+            assert (await other.data.migrate(every=True, check=True))[1].behind == 0
     finally:
         plain_server.execute(f"DROP DATABASE {name} WITH (FORCE)")
 
@@ -337,5 +337,5 @@ async def test_a_backup_that_its_disk_cannot_hold_is_an_error(kept: AnchoredProj
             raise OSError(errno.ENOSPC, "No space left on device")
 
     with pytest.raises(OSError, match="space"):
-        await kept.app.transfers.backup(cast(BinaryIO, Full()), kept.project_id)
+        await kept.app.data.backup(cast(BinaryIO, Full()), kept.project_id)
     await state(kept.app, kept.project_id)

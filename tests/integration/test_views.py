@@ -296,10 +296,10 @@ async def test_a_backup_keeps_branches_as_they_are_stored(
     await app.index(branches, project_id)
     before = await answers(app, project_id, "feature main")
     backup = io.BytesIO()
-    await app.transfers.backup(backup, project_id)
+    await app.data.backup(backup, project_id)
     copied = f"{project_id}-copy"
     backup.seek(0)
-    await app.transfers.restore(backup, "backup.tar.gz", copied)
+    await app.data.restore(backup, "backup.tar.gz", copied)
     try:
         snapshots = "SELECT count(*) FROM snapshot WHERE base_id IS NOT NULL"
         assert await rows(app, copied, snapshots) == await rows(app, project_id, snapshots) > 0

@@ -306,8 +306,8 @@ class Walk(RuleBasedStateMachine):
         complete = "SELECT id FROM snapshot WHERE view <> 'worktree' AND indexed_at IS NOT NULL"
         ids = [row[0] for row in self.run(self.rows(complete))]
         with contextlib.suppress(NotFound):
-            target = self.run(self.app.erasure.find(self.root / path, self.project_id))
-            self.run(self.app.erasure.purge(target))
+            target = self.run(self.app.data.find(self.root / path, self.project_id))
+            self.run(self.app.data.purge(target))
         for snapshot_id in ids:
             self.purged.setdefault(snapshot_id, set()).add(path)
 

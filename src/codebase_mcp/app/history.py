@@ -164,9 +164,7 @@ class History:
                 changes[rank] = change
         missing = [rank for rank, change in enumerate(changes) if change is None]
         if missing:
-            files = [
-                (hit.repository_id, hit.file_path) for hit in map(answer.hits.__getitem__, missing)
-            ]
+            files = [(answer.hits[n].repository_id, answer.hits[n].file_path) for n in missing]
             async with self._database.bounded_read(project) as tx:
                 newest = await newest_changes(tx, files)
             for rank, change in zip(missing, newest, strict=True):
@@ -189,10 +187,7 @@ class History:
         return HistoryQuestion(parse_query(query), vector, texts_version(model))
 
     async def _refresh(
-        self,
-        project: Project,
-        model: Model,
-        repositories: Mapping[UUID, HistoryFacts],
+        self, project: Project, model: Model, repositories: Mapping[UUID, HistoryFacts]
     ) -> tuple[dict[UUID, int], list[str]]:
         """Bring the histories up to date: the commits of new histories, and notices of failures."""
         read: dict[UUID, int] = {}
@@ -236,11 +231,12 @@ def changes_of(root: Path, ranges: Sequence[Lines], revision: str) -> list[LastC
     repository = git_repository_at(root)
     if repository is None:
         return [None] * len(ranges)
-    return [_last_change(blamed) for blamed in blame(repository, ranges, revision=revision)]
+    blames = blame(repository, ranges, revision=revision)
+    return [None if blamed is None else _last_change(blamed) for blamed in blames]
 
 
-def _last_change(blamed: Blamed | None) -> LastChange | None:
-    if blamed is None or blamed.commit is None:
-        return None if blamed is None else LastChange(None)
+def _last_change(blamed: Blamed) -> LastChange:
+    if blamed.commit is None:
+        return LastChange(None)
     at = datetime.fromtimestamp(blamed.authored_at, UTC)
     return LastChange(blamed.commit, blamed.author, at, blamed.subject)

@@ -9,7 +9,7 @@ from typing import Any
 
 from codebase_mcp.access.identity import Identity
 from codebase_mcp.app.app import App
-from codebase_mcp.app.background.detached import allow_worker_start
+from codebase_mcp.app.background.worker import allow_worker_start
 from codebase_mcp.settings.loading import Settings
 
 

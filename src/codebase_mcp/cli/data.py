@@ -15,7 +15,7 @@ from rich.text import Text
 
 from codebase_mcp.app.app import App
 from codebase_mcp.app.background.audit import AuditEntry, load_entries
-from codebase_mcp.app.erasure import Target
+from codebase_mcp.app.data import Purged, Target
 from codebase_mcp.cli.calling import identity_here
 from codebase_mcp.cli.files import appearing, opened
 from codebase_mcp.cli.output import ask, local_time, print_json, say
@@ -24,7 +24,6 @@ from codebase_mcp.cli.terminal import Terminal
 from codebase_mcp.database.backup import BackupFacts
 from codebase_mcp.database.upgrade import SchemaState
 from codebase_mcp.errors import InvalidInput
-from codebase_mcp.index.purge import Purged
 from codebase_mcp.settings.loading import Settings
 from codebase_mcp.settings.repository import repository_at
 from codebase_mcp.source.selection import EVERYTHING, Selection
@@ -35,7 +34,7 @@ async def migrate(options: argparse.Namespace, settings: Settings) -> int:
     """Migrate schemas, or with ``--check`` show which are behind; 1 if any of them is."""
     project_id = check_project_id(options.project)
     async with await App.open(settings) as app:
-        states = await app.transfers.migrate(project_id, every=options.all, check=options.check)
+        states = await app.data.migrate(project_id, every=options.all, check=options.check)
     if options.json:
         print_json([asdict(state) for state in states])
     else:
@@ -60,7 +59,7 @@ async def backup(options: argparse.Namespace, settings: Settings) -> int:
     async with await App.open(settings) as app:
         with appearing(options.output) as partial:
             with partial.open("wb") as file:
-                facts = await app.transfers.backup(file, project_id, identity_here(settings))
+                facts = await app.data.backup(file, project_id, identity_here(settings))
             size = partial.stat().st_size
     if options.json:
         print_json({"file": options.output, "bytes": size, **_backup_as_json(facts)}, indent=None)
@@ -74,9 +73,7 @@ async def restore(options: argparse.Namespace, settings: Settings) -> int:
     project_id = check_project_id(options.project)
     with opened(options.file) as file:
         async with await App.open(settings) as app:
-            facts = await app.transfers.restore(
-                file, options.file, project_id, replace=options.replace
-            )
+            facts = await app.data.restore(file, options.file, project_id, replace=options.replace)
     if options.json:
         print_json(_backup_as_json(facts), indent=None)
     else:
@@ -120,15 +117,15 @@ async def purge(options: argparse.Namespace, settings: Settings) -> int:
             project, _ = await app.resolver.resolve(project_id, identity)
             what = f"the whole project {project.project_id or '(default)'} with all its records"
             _confirm(what, options)
-            purged = await app.erasure.purge_project(project.project_id, identity)
+            purged = await app.data.purge_project(project.project_id, identity)
         else:
-            target = await app.erasure.find(options.path, project_id, identity)
+            target = await app.data.find(options.path, project_id, identity)
             what = _described(target)
             _confirm(what, options)
-            purged = await app.erasure.purge(target)
-            on_disk = await app.erasure.still_on_disk(target, purged)
+            purged = await app.data.purge(target)
+            on_disk = await app.data.still_on_disk(target, purged)
             selection = _selection(settings, Path(target.repository.root))
-            read_again = await app.erasure.is_read_again(target, purged, selection)
+            read_again = await app.data.is_read_again(target, purged, selection)
             warning = _READ_AGAIN[target.kind]
     if options.json:
         print_json(

@@ -14,8 +14,7 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from codebase_mcp.app.app import App, IndexReport
-from codebase_mcp.app.evaluation.corpus import Corpus
-from codebase_mcp.app.evaluation.grep import grep
+from codebase_mcp.app.evaluation.grep import Corpus, grep
 from codebase_mcp.app.evaluation.mining import mine
 from codebase_mcp.app.evaluation.questions import (
     Question,
@@ -276,7 +275,7 @@ def _side(score: Score, listed: Sequence[ListEntry]) -> dict[str, Any]:
 def _place(shown: ListEntry) -> str:
     first, *more = shown.places
     rest = f" and {len(more)} more" if more else ""
-    return f"{first.path}:{first.first}-{first.last}{rest}"
+    return f"{first.path}:{'-'.join(map(str, first.span or ()))}{rest}"
 
 
 def _table(total: Mapping[str, Any]) -> Table:

@@ -11,12 +11,11 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from codebase_mcp.app.app import App
-from codebase_mcp.app.dry_run import IndexForecast
+from codebase_mcp.app.forecast import IndexForecast, Share, forecast_run
 from codebase_mcp.cli.calling import identity_here
 from codebase_mcp.cli.cloning import cloned_source
 from codebase_mcp.cli.output import print_json
 from codebase_mcp.cli.terminal import Terminal
-from codebase_mcp.index.forecast import Share
 from codebase_mcp.printable import printable_line
 from codebase_mcp.settings.loading import Settings
 from codebase_mcp.tools.rules import check_project_id
@@ -28,7 +27,8 @@ async def dry_run(options: argparse.Namespace, settings: Settings) -> int:
     """Show what a run would do; nothing is written."""
     source = cloned_source(options, settings)
     async with await App.open(settings) as app:
-        report = await app.dry_run.of(
+        report = await forecast_run(
+            app,
             source.path,
             check_project_id(options.project),
             force_reindex=options.force,

@@ -10,13 +10,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from codebase_mcp.access.identity import Identity
+from codebase_mcp.access.repositories import projects_at
 from codebase_mcp.app.app import App
 from codebase_mcp.cli.output import ask, warn
 from codebase_mcp.database.naming import DEFAULT_ID
 from codebase_mcp.source.git_directory import work_tree_of
 
 if TYPE_CHECKING:
-    from codebase_mcp.app.first_runs import ReportProgress
+    from codebase_mcp.app.scopes import ReportProgress
     from codebase_mcp.index.progress import RunProgress
 
 
@@ -31,7 +32,7 @@ async def project_here(app: App, options: argparse.Namespace, identity: Identity
     if not is_default and not options.index and not _is_interactive(options):
         return named
     directory = (identity.directory or Path.cwd()).resolve()
-    holding = await app.projects_at(directory)
+    holding = await projects_at(app.database, directory)
     if not is_default:
         holding = [
             candidate for candidate in holding if candidate.project.project_id == meant.project_id

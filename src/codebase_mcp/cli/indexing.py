@@ -59,8 +59,8 @@ async def index(
 
 async def _ask(app: App, source: Source, options: argparse.Namespace, identity: Identity) -> int:
     """Queue a job; a worker is started if none is running."""
-    from codebase_mcp.app.background.detached import allow_worker_start  # noqa: PLC0415 - for this alone
     from codebase_mcp.app.background.indexing import start_indexing  # noqa: PLC0415 - for this alone
+    from codebase_mcp.app.background.worker import allow_worker_start  # noqa: PLC0415 - for this alone
     from codebase_mcp.cli.terminal import Terminal  # noqa: PLC0415 - not for programs
 
     allow_worker_start(app)

@@ -12,8 +12,8 @@ from rich.text import Text
 
 from codebase_mcp.access.health import model_notices
 from codebase_mcp.app.app import App, ProjectFacts
-from codebase_mcp.app.background.detached import allow_worker_start
 from codebase_mcp.app.background.indexing import IndexingState, indexing_state
+from codebase_mcp.app.background.worker import allow_worker_start
 from codebase_mcp.app.freshness.trees import TreeState
 from codebase_mcp.cli.asking import CHECK_MS
 from codebase_mcp.cli.calling import identity_here

@@ -24,11 +24,11 @@ async def export_records(options: argparse.Namespace, settings: Settings) -> int
     count = -1  # the header is not a record
     async with await App.open(settings) as app:
         if not options.output:
-            async for line in app.transfers.export_records(project_id, identity):
+            async for line in app.data.export_records(project_id, identity):
                 say(escaped_json(line))
             return 0
         with appearing(options.output) as partial, partial.open("w", encoding="utf-8") as file:
-            async for line in app.transfers.export_records(project_id, identity):
+            async for line in app.data.export_records(project_id, identity):
                 file.write(line + "\n")
                 count += 1
     if options.json:
@@ -44,7 +44,7 @@ async def import_records(options: argparse.Namespace, settings: Settings) -> int
     identity = identity_here(settings)
     with _rewindable(options.file) as file:
         async with await App.open(settings) as app:
-            imported = await app.transfers.import_records(
+            imported = await app.data.import_records(
                 file, project_id, identity, dry_run=options.dry_run
             )
     if options.json:

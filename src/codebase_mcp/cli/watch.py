@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from codebase_mcp.app.app import App
-from codebase_mcp.app.freshness.tree_watch import IndexUpdate
-from codebase_mcp.app.freshness.watcher import Watcher
+from codebase_mcp.app.freshness.watcher import IndexUpdate, Watcher
 from codebase_mcp.cli.calling import identity_here
 from codebase_mcp.cli.indexing import progress_bar
 from codebase_mcp.cli.output import print_json

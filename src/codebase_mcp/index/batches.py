@@ -37,16 +37,12 @@ BATCH_FILES = 500
 FLUSH_CHUNKS = 500
 
 
-ReadFiles = Callable[[Sequence[SourceFile]], Sequence[Content]]
-"""Reads some files of a listing, in the same order."""
-
-
 @dataclass(slots=True)
 class Batches:
     """The batches of a run, a few of them processed concurrently.
 
-    ``stored`` are the files of the snapshot before the run, by path. ``record`` stores the
-    progress, if there is one.
+    ``read_files`` keeps the order of the files. ``stored`` are the files of the snapshot before the
+    run, by path. ``record`` stores the progress, if there is one.
     """
 
     database: Database
@@ -54,7 +50,7 @@ class Batches:
     project: Project
     snapshot: Snapshot
     model: StaticEmbedder
-    read_files: ReadFiles
+    read_files: Callable[[Sequence[SourceFile]], Sequence[Content]]
     stored: Mapping[str, StoredFile]
     counts: RunCounts
     progress: Callable[[RunProgress], None]
@@ -149,7 +145,8 @@ class Batches:
         """Prepare the new texts of a batch and store the batch."""
         job = Job(self.snapshot.profile.id, self.snapshot.generation, self.model)
         async with self._transaction() as tx:
-            embedded = await store.embedded_blobs(tx, self.snapshot.profile.id, texts)
+            stored = await store.stored_blobs(tx, self.snapshot.profile.id, texts)
+        embedded = {blob_id for blob_id, (_, is_embedded) in stored.items() if is_embedded}
         files: Sequence[FileRecord] = records
         while files:
             fresh = [texts[i] for i in {f.blob_id for f in files} if i not in embedded]

@@ -1,16 +1,73 @@
 """What has to be done so that a snapshot holds the listed files?
 
-Pure: a listing and the stored files go in, a plan comes out. Files on disk are compared by size and
+A listing and the stored files go in, a plan comes out. Files on disk are compared by size and
 times, files of a commit by the hash of their content.
 """
 
 from __future__ import annotations
 
+import os
+import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
+from uuid import UUID, uuid4
 
+from codebase_mcp.database.naming import Project
+from codebase_mcp.index.identity import repository_id_of
 from codebase_mcp.model import RACY_NS, FileFailure, Listing, SourceFile
+from codebase_mcp.source.listing_builder import escape_path
+from codebase_mcp.source.selection import Selection
+
+if TYPE_CHECKING:
+    from codebase_mcp.index.progress import RunProgress
+
+# With more paths than this, listing the whole tree is cheaper.
+MAX_PATHS = 500
+
+# Changes of these files affect other files too.
+_RULES = frozenset(
+    {".gitignore", ".mcpignore", ".gitattributes", ".gitmodules", ".mcp-context.toml"}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class PathScope:
+    """Some paths of a tree: each a file, or a directory with all below it.
+
+    ``directories`` are those that are, or may have been, directories. ``ancestors`` are the
+    directories above existing paths; the index may still hold them as files.
+    """
+
+    paths: frozenset[str]
+    directories: frozenset[str]
+    ancestors: frozenset[str] = frozenset()
+
+    @classmethod
+    def at(cls, root: Path, paths: Iterable[str]) -> PathScope:
+        """The scope for paths on disk; a path that is gone may have been a directory."""
+        named = frozenset(paths)
+        directories = frozenset(path for path in named if not (root / path).is_file())
+        existing = (PurePosixPath(path) for path in named if os.path.lexists(root / path))
+        ancestors = frozenset(str(parent) for path in existing for parent in path.parents)
+        return cls(named, directories, ancestors - {"."})
+
+    @property
+    def affects_other_files(self) -> bool:
+        """Whether a run over the whole tree is needed."""
+        if len(self.paths) > MAX_PATHS or not self.paths or "." in self.paths:
+            return True
+        parts = [path.split("/") for path in self.paths]
+        return any(names[-1] in _RULES or ".git" in names for names in parts)
+
+    def parameters(self) -> dict[str, object]:
+        return {
+            "paths": [escape_path(os.fsencode(path)) for path in self.paths | self.ancestors],
+            "directories": [escape_path(os.fsencode(path)) + "/" for path in self.directories],
+        }
+
 
 # Says which files are generated or vendored: when it changes, all files below it are read again.
 ATTRIBUTES = ".gitattributes"
@@ -23,6 +80,29 @@ MAX_DIFFERENT_SHARE = 0.3
 
 Hashes = Mapping[str, str]
 """The hash of the content of each path of a snapshot, in hexadecimal form."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunRequest:
+    """The parameters of an index run of the tree at ``root``.
+
+    ``ignore_patterns`` leave out more files, in this run and later runs; without them the patterns
+    of an earlier run hold. ``operation_id`` identifies the run. ``started`` is a monotonic time.
+    """
+
+    project: Project
+    root: Path
+    selection: Selection
+    name: str | None = None
+    force: bool = False
+    ignore_patterns: Sequence[str] | None = None
+    operation_id: UUID = field(default_factory=uuid4)
+    progress: Callable[[RunProgress], None] = lambda _: None
+    started: float = field(default_factory=time.monotonic)
+
+    @property
+    def repository_id(self) -> UUID:
+        return repository_id_of(self.project, self.root)
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,6 +52,11 @@ def phase_of(done: int, total: int) -> RunPhase:
     return "indexing" if done < total else "finishing"
 
 
+def percent(done: int, total: int) -> float:
+    """The share that is done, with a decimal; 0 of nothing."""
+    return round(100 * done / total, 1) if total else 0.0
+
+
 def estimate_seconds_left(files: int, indexed: int, seconds: float) -> int:
     """The seconds, at least 1, for ``files`` more after ``indexed`` files took ``seconds``.
 

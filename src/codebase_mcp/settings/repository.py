@@ -22,8 +22,10 @@ from codebase_mcp.access.context_file import (
     read_toml,
 )
 from codebase_mcp.access.identity import Identity
+from codebase_mcp.chunking import grammars
 from codebase_mcp.database.placement import SYSTEM_FOLDER
 from codebase_mcp.errors import IndexingFailed, InvalidInput
+from codebase_mcp.secrets.masking import keep_rules_in
 from codebase_mcp.settings.loading import (
     DEFAULT,
     SETTINGS,
@@ -286,8 +288,13 @@ def full_reach(settings: Settings) -> Reach:
     return Reach(None, closed_folders(settings), clones_in(settings))
 
 
-def confine(settings: Settings) -> None:
-    """From now on, accept git records only below an allowed root for trees below such a root."""
+def apply_to_process(settings: Settings) -> None:
+    """Set what libraries and git read from global state: folders, and the allowed roots.
+
+    From then on, git records of a tree below an allowed root are accepted only below such a root.
+    """
+    grammars.choose(settings.data_dir / "grammars")
+    keep_rules_in(settings.data_dir / "secret-rules")
     confine_git(allowed_roots(settings))
 
 

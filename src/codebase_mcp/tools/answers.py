@@ -25,8 +25,7 @@ if TYPE_CHECKING:
 
     from codebase_mcp.access.identity import Identity
     from codebase_mcp.app.app import App, HistoryReport, SearchReport
-    from codebase_mcp.app.first_runs import ReportProgress
-    from codebase_mcp.app.scopes import NamedRepository
+    from codebase_mcp.app.scopes import NamedRepository, ReportProgress
     from codebase_mcp.symbols.answer import Operation, SymbolQuestion
 
 

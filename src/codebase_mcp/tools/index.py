@@ -19,8 +19,7 @@ from codebase_mcp.tools.text import INDENT, lines_of, moment
 from codebase_mcp.tools.toolset import READS, REPEATS, Caller, Hints, Toolset
 
 if TYPE_CHECKING:
-    from codebase_mcp.app.background.indexing import Started
-    from codebase_mcp.app.background.progress import IndexingProgress
+    from codebase_mcp.app.background.indexing import IndexingProgress, Started
 
 TOOLSET = Toolset(
     "index",

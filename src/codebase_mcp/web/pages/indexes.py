@@ -17,8 +17,8 @@ from codebase_mcp import telemetry
 from codebase_mcp.app.background.indexing import indexing_state
 from codebase_mcp.database.naming import DEFAULT_ID
 from codebase_mcp.errors import CodebaseError, ProjectNotFound
+from codebase_mcp.index.commits import load_refs
 from codebase_mcp.index.inventory import load_details, load_inventory
-from codebase_mcp.index.refs import load_refs
 from codebase_mcp.tools.callers import identity_in
 from codebase_mcp.tools.rules import check_repository_id
 from codebase_mcp.web.pages.site import DONE, Site, form_of, projects_of, redirect, require
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from codebase_mcp.access.identity import Identity
     from codebase_mcp.app.app import App
     from codebase_mcp.app.freshness.trees import TreeState
+    from codebase_mcp.index.commits import StoredRef
     from codebase_mcp.index.inventory import RepositoryDetails, RepositoryFacts
-    from codebase_mcp.index.refs import StoredRef
 
 # The page does not wait longer for the comparison with the files.
 _CHECK_S = 0.5

@@ -9,8 +9,8 @@ from uuid import UUID
 
 import pytest
 
+from codebase_mcp.app.background.indexing import IndexingProgress, by_repository, combined
 from codebase_mcp.app.background.lifespan import job_slots
-from codebase_mcp.app.background.progress import IndexingProgress, by_repository, combined
 from codebase_mcp.index.queue import IndexJob
 from codebase_mcp.index.runs import RunState
 

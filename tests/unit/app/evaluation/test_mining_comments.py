@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from codebase_mcp.app.evaluation.corpus import FileText
-from codebase_mcp.app.evaluation.docstrings import described_in, first_sentence
+from codebase_mcp.app.evaluation.grep import FileText
+from codebase_mcp.app.evaluation.mining import described_in, first_sentence
 from codebase_mcp.app.evaluation.questions import Question, Target
 from codebase_mcp.model import FileKind
 

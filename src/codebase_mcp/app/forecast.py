@@ -1,4 +1,4 @@
-"""What would a run do and cost? Writes nothing.
+"""What would an index run do and cost? Writes nothing.
 
 The files are listed as in a run; chunks, seconds and bytes are estimated from a sample that is
 prepared as in a run.
@@ -6,36 +6,38 @@ prepared as in a run.
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
-from uuid import UUID
 
+from codebase_mcp.access.identity import ANONYMOUS, Identity
+from codebase_mcp.access.resolution import ProjectSource, require_seen
+from codebase_mcp.app.app import App
 from codebase_mcp.database.connection import Database
+from codebase_mcp.database.naming import schema_of
+from codebase_mcp.database.placement import has_cluster
 from codebase_mcp.database.queries import load_queries
 from codebase_mcp.embedding.static import StaticEmbedder
-from codebase_mcp.index.identity import PROGRAM_VERSION, View, blob_id_of_content
+from codebase_mcp.index.identity import PROGRAM_VERSION, View, blob_id_of_content, repository_id_in
 from codebase_mcp.index.plan import Plan, StoredFile, make_plan
 from codebase_mcp.index.pool import SMALL_CHARS
 from codebase_mcp.index.prepare import Preparer, RawText
 from codebase_mcp.index.store import stored_files
 from codebase_mcp.model import FileFailure, SourceFile
+from codebase_mcp.settings.repository import RepositorySettings, repository_at, resolve_for
 from codebase_mcp.source.classify import CLASSIFY_VERSION
 from codebase_mcp.source.read import SourceText
-from codebase_mcp.source.source_tree import SourceTree, read_each
+from codebase_mcp.source.source_tree import SourceTree, read_each, source_tree_at
 
-_SQL = load_queries("codebase_mcp.index", "forecast.sql")
+_SQL = load_queries("codebase_mcp.app", "forecast.sql")
 
 # About two seconds of work; a larger sample hardly improves the estimate.
 SAMPLE_BYTES = 1_500_000
 SAMPLE_FILES = 400
-# With fewer bytes of a language in the sample, the average of all languages is used.
-_TELLING_BYTES = 20_000
-_ALL_LANGUAGES = ""
-_PART_BYTES = 100_000
 
 # The time of a run apart from preparing texts, measured on two cores: a fixed part, and storing per
 # file and per chunk.
@@ -118,13 +120,72 @@ class Forecast:
     largest_files: tuple[Share, ...]
 
 
-async def load_stored(database: Database, schema: str, repository_id: UUID) -> Stored:
+@dataclass(frozen=True, slots=True)
+class IndexForecast:
+    """The forecast of an index run, its project, and the settings of the repository.
+
+    ``second_tier`` is the model that embeds the same chunks later, in the background.
+    """
+
+    forecast: Forecast
+    project_id: str | None
+    project_source: ProjectSource
+    repository: RepositorySettings
+    second_tier: str | None
+
+
+async def forecast_run(
+    app: App,
+    repo_path: str | Path,
+    project_id: str | None = None,
+    *,
+    force_reindex: bool = False,
+    identity: Identity = ANONYMOUS,
+) -> IndexForecast:
+    """The result and cost of indexing a directory.
+
+    Neither the project nor a database has to exist, and neither is created.
+
+    Raises:
+        InvalidInput: the path is not a readable directory, the project id is invalid, or the
+            repository's context file is wrong.
+        PermissionDenied: the caller may not create the project.
+        IndexingFailed: HEAD of a bare repository leads to no commit.
+        DatabaseUnavailable: the database exists and is unavailable.
+    """
+    settings, models = app.settings, app.models
+    root = await asyncio.to_thread(resolve_for, identity, settings, repo_path)
+    repository = await asyncio.to_thread(repository_at, settings, root)
+    choice = await app.resolver.choose(project_id, identity, repository=root)
+    require_seen(choice, identity, create=True)
+    stored = Stored()
+    has_database = settings.database_url is not None
+    if has_database or await asyncio.to_thread(has_cluster, settings.data_dir):
+        stored = await _load_stored(app.database, schema_of(choice.project_id), root)
+    # The secondary model is not called: that may cost money, and says nothing about the files.
+    model = await models.primary()
+    tree = await asyncio.to_thread(source_tree_at, root, repository.selection)
+    expected = await asyncio.to_thread(
+        forecast,
+        tree,
+        stored,
+        model=models.primary_embedder,
+        dimension=model.facts.dimension,
+        workers=settings.workers,
+        force=force_reindex,
+    )
+    second = models.embedder.name if models.has_secondary else None
+    return IndexForecast(expected, choice.project_id, choice.source, repository, second)
+
+
+async def _load_stored(database: Database, schema: str, root: Path) -> Stored:
     """The stored index of a repository; empty if its schema does not exist."""
+    view = View(repository_id_in(schema, str(root)))
     async with database.unmigrated(schema, readonly=True) as tx:
         row = await tx.fetch_one(_SQL["has_index"], schema=schema)
         if row is None or not row[0]:
             return Stored()
-        active = await tx.fetch_one(_SQL["active_snapshot"], **View(repository_id).parameters())
+        active = await tx.fetch_one(_SQL["active_snapshot"], **view.parameters())
         if active is None:
             return Stored()
         snapshot_id, generation, classifier, fingerprint = active
@@ -149,9 +210,9 @@ def forecast(
     new = [file for file in plan.to_read if file.path not in stored.files]
     to_index = list(listing.files) if is_rebuild else [*new, *changed]
     sampled, missing = _take_sample(tree, to_index)
-    chunks, sample = _prepare(sampled, model)
-    chunk_count = _chunks_of(to_index, sampled, chunks)
+    sample = _prepare(sampled, model)
     size = sum(file.size for file in to_index)
+    chunk_count = round(sample.chunks * size / max(sample.bytes, 1))
     failures = {failure.path: failure for failure in (*plan.failures, *unread, *missing)}
     return Forecast(
         root=listing.root,
@@ -239,54 +300,23 @@ def _take_sample(
     return taken, failures
 
 
-def _prepare(
-    sampled: Sequence[tuple[SourceFile, SourceText]], model: StaticEmbedder
-) -> tuple[list[int], Sample]:
-    """The chunks of each file, and how fast this machine prepares them.
+def _prepare(sampled: Sequence[tuple[SourceFile, SourceText]], model: StaticEmbedder) -> Sample:
+    """The chunks of the sample, and how fast this machine prepares them.
 
-    The first half also loads grammars and fills caches, which a run does once. So if the sample is
-    large enough, the speed is that of the second half.
+    The first half also loads grammars and fills caches, which a run does once, so the speed is that
+    of the second half.
     """
     preparer = Preparer()
-    chunks: list[int] = []
-    parts: list[tuple[int, float]] = []
-    part: list[RawText] = []
-    size = 0
-    for number, (file, content) in enumerate(sampled, 1):
-        part.append(RawText(number, content.blob_hash, content.language, content.text))
-        size += file.size
-        if size < _PART_BYTES and number < len(sampled):
-            continue
+    chunks, seconds, size = 0, 0.0, 0
+    middle = len(sampled) // 2
+    for half in filter(None, (sampled[:middle], sampled[middle:])):
+        texts = [RawText(n, c.blob_hash, c.language, c.text) for n, (_, c) in enumerate(half)]
         started = time.thread_time()
-        chunks += [blob.chunk_count for blob in preparer.prepare(part, 0, 1, model)]
-        parts.append((size, time.thread_time() - started))
-        part, size = [], 0
-    settled = parts[len(parts) // 2 :] if len(parts) > 3 else parts
-    total = sum(size for size, _ in parts)
-    rate = sum(s for _, s in settled) / max(sum(size for size, _ in settled), 1)
-    return chunks, Sample(len(sampled), total, sum(chunks), rate * total)
-
-
-def _chunks_of(
-    files: Sequence[SourceFile],
-    sampled: Sequence[tuple[SourceFile, SourceText]],
-    chunks: Sequence[int],
-) -> int:
-    """Estimate the number of chunks from the sample, by language."""
-    if len(sampled) == len(files):
-        return sum(chunks)
-    counts: Counter[str] = Counter()
-    sizes: Counter[str] = Counter()
-    for (file, _), count in zip(sampled, chunks, strict=True):
-        for language in (file.language, _ALL_LANGUAGES):
-            counts[language] += count
-            sizes[language] += file.size
-    expected = 0.0
-    for file in files:
-        is_telling = sizes[file.language] >= _TELLING_BYTES
-        language = file.language if is_telling else _ALL_LANGUAGES
-        expected += file.size * counts[language] / max(sizes[language], 1)
-    return round(expected)
+        chunks += sum(blob.chunk_count for blob in preparer.prepare(texts, 0, 1, model))
+        seconds = time.thread_time() - started
+        size = sum(file.size for file, _ in half)
+    total = sum(file.size for file, _ in sampled)
+    return Sample(len(sampled), total, chunks, seconds * total / max(size, 1))
 
 
 def _seconds(files: int, size: int, chunks: int, sample: Sample, workers: int) -> float:

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from codebase_mcp.embedding.static import StaticEmbedder
-from codebase_mcp.index.forecast import (
+from codebase_mcp.app.forecast import (
     SAMPLE_FILES,
     Forecast,
     Share,
@@ -15,6 +14,7 @@ from codebase_mcp.index.forecast import (
     forecast,
     largest_folders,
 )
+from codebase_mcp.embedding.static import StaticEmbedder
 from codebase_mcp.model import FileKind, SourceFile
 from codebase_mcp.source.source_tree import source_tree_at
 from codebase_mcp.source.walk import list_files

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from codebase_mcp.app.evaluation.commits import MAX_FILES, questions_from, subject_of, targets_of
+from codebase_mcp.app.evaluation.mining import MAX_FILES, questions_from, subject_of, targets_of
 from codebase_mcp.app.evaluation.questions import Question, Target
 from codebase_mcp.model import FileKind
 from codebase_mcp.source.commit_log import Commit, PathChange
