@@ -10,13 +10,16 @@ import pytest
 
 from codebase_mcp.database.connection import Database
 from codebase_mcp.database.projects import Project
-from codebase_mcp.records.agents import Doing, find_agent, open_agent, track_execution
 from codebase_mcp.records.sessions import (
+    Doing,
     Session,
     activity_in,
     end_session,
+    find_agent,
+    open_agent,
     session_for,
     start_session,
+    track_execution,
 )
 from codebase_mcp.source.git import Head
 

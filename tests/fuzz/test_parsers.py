@@ -28,7 +28,7 @@ from codebase_mcp.access.context_file import ContextText, project_in
 from codebase_mcp.app.evaluation.questions import read_questions
 from codebase_mcp.chunking.split import split
 from codebase_mcp.cli.stdio import read_message
-from codebase_mcp.database.archive import ArchiveReader
+from codebase_mcp.database.backup import ArchiveReader
 from codebase_mcp.database.naming import nearest_valid_id, validate_project_id
 from codebase_mcp.embedding.endpoint import _json as json_of_service
 from codebase_mcp.embedding.failures import Failure

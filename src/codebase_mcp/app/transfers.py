@@ -12,9 +12,8 @@ from codebase_mcp.access.identity import ANONYMOUS, Identity
 from codebase_mcp.access.resolution import Resolver
 from codebase_mcp.database.backup import BackupFacts, write_backup
 from codebase_mcp.database.connection import Database
-from codebase_mcp.database.projects import drop_project
+from codebase_mcp.database.projects import SchemaState, check_schemas, drop_project, upgrade
 from codebase_mcp.database.restore import restore_backup
-from codebase_mcp.database.upgrade import SchemaState, check_schemas, upgrade
 from codebase_mcp.embedding.models import Models
 from codebase_mcp.errors import ProjectNotFound
 from codebase_mcp.index.identity import repository_id_in

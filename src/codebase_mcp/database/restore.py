@@ -16,20 +16,26 @@ from uuid import UUID, uuid4
 
 from psycopg import sql
 
-from codebase_mcp.database.archive import ArchiveReader, Manifest, TableShape
-from codebase_mcp.database.backup import BackupFacts, copy_statement, tables_of
+from codebase_mcp.database.backup import (
+    ArchiveReader,
+    BackupFacts,
+    Manifest,
+    TableShape,
+    copy_statement,
+    tables_of,
+)
 from codebase_mcp.database.connection import Database, Transaction
 from codebase_mcp.database.migrate import (
     join_cluster,
     known_migrations,
     migrate,
     pending,
+    renew_grants,
     with_names,
 )
 from codebase_mcp.database.naming import Project, index_lock, schema_of
 from codebase_mcp.database.projects import canonical, may_not_create, read
 from codebase_mcp.database.queries import load_queries
-from codebase_mcp.database.roles import renew_grants
 from codebase_mcp.errors import Conflict, DatabaseUnavailable, InternalError, PermissionDenied
 
 _SQL = load_queries("codebase_mcp.database", "backup.sql")

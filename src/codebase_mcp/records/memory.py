@@ -20,9 +20,9 @@ from uuid import UUID, uuid4
 
 from codebase_mcp.database.connection import Transaction
 from codebase_mcp.database.literals import dense_literal, sparse_literal
+from codebase_mcp.database.nearest import maintain_vector_index, wants_vector_index
 from codebase_mcp.database.queries import load_queries
 from codebase_mcp.database.transaction import Row
-from codebase_mcp.database.vectors import maintain_vector_index, wants_vector_index
 from codebase_mcp.embedding.embedder import Vectors
 from codebase_mcp.embedding.models import Model
 from codebase_mcp.errors import NotFound

@@ -14,8 +14,8 @@ from uuid import UUID
 
 from codebase_mcp.database.connection import Transaction
 from codebase_mcp.database.literals import dense_literal, sparse_literal
+from codebase_mcp.database.nearest import EXACT_VECTORS, probes
 from codebase_mcp.database.queries import load_queries, write_numbers
-from codebase_mcp.database.vectors import EXACT_VECTORS, probes
 from codebase_mcp.embedding.embedder import Vectors, as_sent
 from codebase_mcp.embedding.models import Model, Models
 from codebase_mcp.embedding.scale import Scale

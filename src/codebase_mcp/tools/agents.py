@@ -18,7 +18,7 @@ from codebase_mcp.tools.toolset import Caller, Operation, Toolset
 
 if TYPE_CHECKING:
     from codebase_mcp.app.app import InProject
-    from codebase_mcp.records.agents import Agent as AgentRecord
+    from codebase_mcp.records.sessions import Agent as AgentRecord
 
 TOOLSET = Toolset("agents", "agent tells what other agents do, and them what you do.")
 
@@ -133,7 +133,7 @@ async def agent(caller: Caller, arguments: Agent) -> AgentReply:
 
 async def _create_session(caller: Caller, arguments: Agent) -> AgentReply:
     # Imports within functions are not for the handshake.
-    from codebase_mcp.records.agents import open_agent  # noqa: PLC0415
+    from codebase_mcp.records.sessions import open_agent  # noqa: PLC0415
 
     async with caller.enter(arguments.project_id) as project:
         opened = await open_agent(
@@ -143,7 +143,7 @@ async def _create_session(caller: Caller, arguments: Agent) -> AgentReply:
 
 
 async def _track_execution(caller: Caller, arguments: Agent) -> AgentReply:
-    from codebase_mcp.records.agents import Doing, track_execution  # noqa: PLC0415
+    from codebase_mcp.records.sessions import Doing, track_execution  # noqa: PLC0415
 
     success = arguments.success
     if success is None and arguments.error:
@@ -161,7 +161,7 @@ async def _track_execution(caller: Caller, arguments: Agent) -> AgentReply:
 
 
 async def _get_state(caller: Caller, arguments: Agent) -> AgentReply:
-    from codebase_mcp.records.agents import find_agent, recent_executions  # noqa: PLC0415
+    from codebase_mcp.records.sessions import find_agent, recent_executions  # noqa: PLC0415
 
     async with caller.enter(arguments.project_id, readonly=True) as project:
         record = await find_agent(project.tx, arguments.agent_name)
