@@ -27,7 +27,7 @@ from codebase_mcp.database.naming import index_lock
 from codebase_mcp.database.projects import find_project
 from codebase_mcp.errors import Conflict, InvalidInput, ProjectNotFound
 from codebase_mcp.index.identity import repository_id_of
-from codebase_mcp.records.anchors import CodeReference
+from codebase_mcp.records.anchoring import CodeReference
 from codebase_mcp.records.tasks import create_task
 from codebase_mcp.settings.loading import Settings
 

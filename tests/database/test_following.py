@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from codebase_mcp.app.app import App
-from codebase_mcp.records.anchors import Anchor, CodeReference
+from codebase_mcp.records.anchoring import CodeReference
+from codebase_mcp.records.anchors import Anchor
 
 pytestmark = pytest.mark.anyio
 

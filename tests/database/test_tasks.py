@@ -12,7 +12,7 @@ import pytest
 from codebase_mcp.database.connection import Database
 from codebase_mcp.database.projects import Project
 from codebase_mcp.errors import InvalidInput, NotFound
-from codebase_mcp.records.anchors import CodeReference
+from codebase_mcp.records.anchoring import CodeReference
 from codebase_mcp.records.page import Cursor, Page, Paging
 from codebase_mcp.records.tasks import (
     Task,

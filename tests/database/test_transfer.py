@@ -16,7 +16,7 @@ from codebase_mcp.access.identity import ANONYMOUS
 from codebase_mcp.app.app import App
 from codebase_mcp.errors import InvalidInput
 from codebase_mcp.records import entities, entity_types, memory, sessions, tasks, work_items
-from codebase_mcp.records.anchors import CodeReference
+from codebase_mcp.records.anchoring import CodeReference
 
 pytestmark = pytest.mark.anyio
 

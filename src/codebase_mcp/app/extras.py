@@ -13,14 +13,14 @@ from codebase_mcp.symbols.definition import PROSE_KINDS
 from codebase_mcp.symbols.usage import Usage, usage_of
 
 if TYPE_CHECKING:
-    from codebase_mcp.records.notes import Note
+    from codebase_mcp.records.anchors import Note
 
 # A first hit that scores less seldom answers the question.
 LEAST_SCORE = 0.25
 
 
 async def notes_of(database: Database, project: Project, answer: Answer) -> list[tuple[Note, ...]]:
-    from codebase_mcp.records.notes import notes_on  # noqa: PLC0415 - seldom asked for
+    from codebase_mcp.records.anchors import notes_on  # noqa: PLC0415 - seldom asked for
 
     async with database.bounded_read(project) as tx:
         return await notes_on(tx, answer.hits)

@@ -17,7 +17,8 @@ from codebase_mcp.database.connection import Transaction
 from codebase_mcp.database.queries import load_queries
 from codebase_mcp.database.transaction import Row
 from codebase_mcp.errors import Conflict, InvalidInput, NotFound
-from codebase_mcp.records.anchors import Anchor, CodeReference, anchors_of, set_anchors
+from codebase_mcp.records.anchoring import CodeReference
+from codebase_mcp.records.anchors import Anchor, anchors_from, set_anchors
 from codebase_mcp.records.entity_types import (
     MAX_DATA_DEPTH,
     EntityType,
@@ -55,9 +56,10 @@ class Entity:
 
     @classmethod
     def from_row(cls, row: Row) -> Entity:
-        """From a row whose last column says whether the entity has anchors."""
-        identity, entity_type, name, text, tags, *rest = row[:-1]
-        return cls(identity, entity_type, name, json.loads(text), tuple(tags), *rest)
+        """From a row whose last column are the anchors."""
+        identity, entity_type, name, text, tags, *rest, anchors = row
+        values = json.loads(text), tuple(tags), *rest, anchors_from(anchors)
+        return cls(identity, entity_type, name, *values)
 
 
 async def create_entity(
@@ -128,8 +130,7 @@ async def query_entities(
         rows, [[total]] = await tx.fetch_many([(_SQL["newest"], params), (_SQL["count"], params)])
     if not total:
         await find_type(tx, entity_type)
-    anchors = await anchors_of(tx, [row[0] for row in rows if row[-1]])
-    entities = [replace(Entity.from_row(row), anchors=anchors[row[0]]) for row in rows]
+    entities = [Entity.from_row(row) for row in rows]
     return paging.page(entities, total, lambda entity: Cursor(entity.updated_at, entity.id))
 
 
@@ -180,7 +181,7 @@ async def delete_entity(tx: Transaction, entity_id: UUID, *, confirmed: bool) ->
     row = await tx.fetch_one(_SQL["entity"], id=entity_id)
     if row is None:
         raise _not_found(entity_id)
-    entity = await _shown(tx, row)
+    entity = Entity.from_row(row)
     if not confirmed:
         raise InvalidInput.of(
             "confirmed",
@@ -222,17 +223,10 @@ async def _written(
     written, shown = await tx.fetch_many([(_SQL[statement], params), (_SQL["entity"], params)])
     if not written:
         return None
+    entity = Entity.from_row(shown[0])
     if anchors is not None:
-        await set_anchors(tx, "entity", params["id"], anchors)
-        shown = await tx.fetch_all(_SQL["entity"], id=params["id"])
-    return await _shown(tx, shown[0])
-
-
-async def _shown(tx: Transaction, row: Row) -> Entity:
-    """An entity with its anchors."""
-    entity = Entity.from_row(row)
-    anchors = await anchors_of(tx, [entity.id] if row[-1] else [])
-    return replace(entity, anchors=anchors[entity.id])
+        entity = replace(entity, anchors=await set_anchors(tx, "entity", entity.id, anchors))
+    return entity
 
 
 def _not_found(entity_id: UUID) -> NotFound:

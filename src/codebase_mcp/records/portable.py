@@ -15,7 +15,8 @@ from uuid import UUID
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
 
 from codebase_mcp.errors import CodebaseError, InvalidInput
-from codebase_mcp.records.anchors import MAX_ANCHORS, AnchorState, RecordKind
+from codebase_mcp.records.anchoring import MAX_ANCHORS, AnchorState
+from codebase_mcp.records.anchors import RecordKind
 from codebase_mcp.records.vocabulary import (
     ObservationType,
     TaskStatus,

@@ -17,7 +17,8 @@ from codebase_mcp.database.connection import Transaction
 from codebase_mcp.database.queries import load_queries
 from codebase_mcp.database.transaction import Row
 from codebase_mcp.errors import NotFound
-from codebase_mcp.records.anchors import Anchor, CodeReference, anchors_of, set_anchors
+from codebase_mcp.records.anchoring import CodeReference
+from codebase_mcp.records.anchors import Anchor, anchors_from, set_anchors
 from codebase_mcp.records.page import Cursor, Page, Paging
 from codebase_mcp.records.vocabulary import TaskStatus
 
@@ -51,13 +52,15 @@ class Task:
     planning_references: tuple[str, ...] = ()
     branches: tuple[str, ...] = ()
     commits: tuple[str, ...] = ()
-    history: tuple[TaskEvent, ...] | None = None
     anchors: tuple[Anchor, ...] = ()
+    history: tuple[TaskEvent, ...] | None = None
 
     @classmethod
     def from_row(cls, row: Row) -> Task:
-        """From a row whose last column says whether the task has anchors."""
-        return cls(*row[:7], *map(tuple, row[7:-1]))
+        """From a row whose last column are the anchors."""
+        *fields, references, branches, commits, anchors = row
+        lists = tuple(references), tuple(branches), tuple(commits), anchors_from(anchors)
+        return cls(*(*fields, *lists))
 
     @property
     def branch(self) -> str | None:
@@ -135,9 +138,9 @@ async def list_tasks(
             (_SQL["count_tasks" if branch is None else "count_tasks_of_branch"], params),
         ]
     )
-    anchors = await anchors_of(tx, [row[0] for row in rows if row[-1]])
-    tasks = [replace(Task.from_row(row), anchors=anchors[row[0]]) for row in rows]
-    return paging.page(tasks, total, lambda task: Cursor(task.created_at, task.id))
+    return paging.page(
+        [Task.from_row(row) for row in rows], total, lambda task: Cursor(task.created_at, task.id)
+    )
 
 
 async def update_task(
@@ -183,6 +186,5 @@ async def _written(
         )
     task = replace(Task.from_row(rows[0]), history=tuple(TaskEvent(*event) for event in events))
     if anchors is not None:
-        await set_anchors(tx, "task", task.id, anchors)
-    has_anchors = rows[0][-1] if anchors is None else bool(anchors)
-    return replace(task, anchors=(await anchors_of(tx, [task.id] if has_anchors else []))[task.id])
+        task = replace(task, anchors=await set_anchors(tx, "task", task.id, anchors))
+    return task

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TypedDict, get_args
 from uuid import UUID, uuid4
@@ -17,7 +17,8 @@ from codebase_mcp.database.connection import Transaction
 from codebase_mcp.database.queries import load_queries
 from codebase_mcp.database.transaction import Row
 from codebase_mcp.errors import CodebaseError, InvalidInput, NotFound
-from codebase_mcp.records.anchors import Anchor, CodeReference, anchors_of, set_anchors
+from codebase_mcp.records.anchoring import CodeReference
+from codebase_mcp.records.anchors import Anchor, anchors_from, set_anchors
 from codebase_mcp.records.page import Cursor, Page, Paging
 from codebase_mcp.records.vocabulary import WorkItemStatus, WorkItemType
 
@@ -45,6 +46,11 @@ class WorkItem:
     updated_at: datetime
     completed_at: datetime | None
     anchors: tuple[Anchor, ...] = ()
+
+    @classmethod
+    def from_row(cls, row: Row) -> WorkItem:
+        """From a row whose last column are the anchors."""
+        return cls(*(*row[:-1], anchors_from(row[-1])))
 
     @property
     def depth(self) -> int:
@@ -168,7 +174,7 @@ async def query_work_items(
     )
     if filters.parent_id is not None and not parent:
         raise _not_found("Work item not found", "parent_id", filters.parent_id)
-    items = await _items(tx, rows)
+    items = [WorkItem.from_row(row) for row in rows]
     return paging.page(items, total, lambda item: Cursor(item.created_at, item.id))
 
 
@@ -184,7 +190,7 @@ async def get_hierarchy(tx: Transaction, item_id: UUID) -> Hierarchy:
     )
     if not lineage:
         raise _not_found("Work item not found", "work_item_id", item_id)
-    items = await _items(tx, [*lineage, *below])
+    items = [WorkItem.from_row(row) for row in (*lineage, *below)]
     *ancestors, item = items[: len(lineage)]
     descendants = items[len(lineage) :]
     return Hierarchy(
@@ -215,7 +221,7 @@ async def page_of_trees(tx: Transaction, paging: Paging, most: int) -> Page[Tree
     page = paging.page(roots, total, lambda row: Cursor(row[1], row[0]))
     rows = await tx.fetch_all(_SQL["trees"], roots=[row[0] for row in page.items], most=most)
     trees: dict[str, list[WorkItem]] = defaultdict(list)
-    for item in await _items(tx, rows):
+    for item in map(WorkItem.from_row, rows):
         trees[item.path.partition("/")[0]].append(item)
     listed = [
         Tree(in_order(items), below + 1 - len(items))
@@ -241,17 +247,10 @@ async def root_ids(tx: Transaction, limit: int) -> list[UUID]:
 async def _with_new_anchors(
     tx: Transaction, row: Row, anchors: Sequence[CodeReference] | None
 ) -> WorkItem:
+    item = WorkItem.from_row(row)
     if anchors is not None:
-        await set_anchors(tx, "work_item", row[0], anchors)
-        row = (*row[:-1], bool(anchors))
-    [item] = await _items(tx, [row])
+        item = replace(item, anchors=await set_anchors(tx, "work_item", item.id, anchors))
     return item
-
-
-async def _items(tx: Transaction, rows: Sequence[Row]) -> list[WorkItem]:
-    """Items of rows whose last column says whether there are anchors."""
-    anchors = await anchors_of(tx, [row[0] for row in rows if row[-1]])
-    return [WorkItem(*(*row[:-1], anchors[row[0]])) for row in rows]
 
 
 def _not_found(message: str, field: str, item_id: UUID) -> NotFound:
