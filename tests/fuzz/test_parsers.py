@@ -35,9 +35,8 @@ from codebase_mcp.embedding.failures import Failure
 from codebase_mcp.errors import CodebaseError, InvalidInput
 from codebase_mcp.model import Outline
 from codebase_mcp.records.page import Cursor
-from codebase_mcp.records.portable import read_line
 from codebase_mcp.records.schemas import accept_schema
-from codebase_mcp.records.transfer import scan_lines
+from codebase_mcp.records.transfer import read_line, scan_lines
 from codebase_mcp.search.filters import directory_matcher
 from codebase_mcp.search.query import parse_query
 from codebase_mcp.secrets.masking import mask
