@@ -24,8 +24,8 @@ from codebase_mcp.database import nearest, supervisor
 from codebase_mcp.database.placement import find_package
 from codebase_mcp.database.server import Embedded, EmbeddedServer
 from codebase_mcp.errors import InvalidInput
-from codebase_mcp.records.anchoring import CodeReference
-from codebase_mcp.records.anchors import Anchor, set_anchors
+from codebase_mcp.records.anchoring import Anchor, CodeReference
+from codebase_mcp.records.anchors import set_anchors
 
 CLIENT = """
 import sys

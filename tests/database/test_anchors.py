@@ -12,8 +12,8 @@ import pytest
 
 from codebase_mcp.database.connection import Transaction
 from codebase_mcp.errors import InvalidInput
-from codebase_mcp.records.anchoring import CodeReference
-from codebase_mcp.records.anchors import Anchor, set_anchors
+from codebase_mcp.records.anchoring import Anchor, CodeReference
+from codebase_mcp.records.anchors import set_anchors
 from codebase_mcp.records.following import refresh_anchors
 
 pytestmark = pytest.mark.anyio

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from itertools import islice
 from typing import Literal
 from uuid import UUID, uuid4
@@ -23,6 +23,7 @@ from codebase_mcp.database.transaction import Row
 from codebase_mcp.errors import InvalidInput
 from codebase_mcp.model import WORKTREE
 from codebase_mcp.records.anchoring import (
+    Anchor,
     AnchorSpot,
     AnchorState,
     Body,
@@ -51,24 +52,6 @@ _BATCH = 50
 _MOST_PARTS = 20
 
 _SEPARATOR = re.compile(r"::|->|[.:#\\]")
-
-
-@dataclass(frozen=True, slots=True)
-class Anchor:
-    """The current location of the code that a record is about. Lines are 1-based and inclusive.
-
-    ``reason`` says why it needs review; ``moved_from`` is its previous file.
-    """
-
-    repository_id: UUID | None
-    file: str | None
-    symbol: str | None
-    commit: str | None
-    start_line: int | None
-    end_line: int | None
-    state: AnchorState
-    reason: str | None
-    moved_from: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,30 +107,12 @@ async def set_anchors(
         if isinstance(spot, Ambiguous):
             raise _ambiguous(n, references[n], spot, roots)
         spots.append(spot)
-    columns = {
-        "kind": kind,
-        "record_id": record_id,
-        "ids": [uuid4() for _ in spots],
-        "commits": [reference.commit for reference in references],
-        **spot_columns(spots),
-    }
+    ids = [uuid4() for _ in spots]
+    columns = {"kind": kind, "record_id": record_id, "id": ids, **spot_columns(spots)}
     await tx.fetch_many(
         [(_SQL["delete_anchors"], {"record_id": record_id}), (_SQL["insert_anchors"], columns)]
     )
-    return tuple(
-        Anchor(
-            spot.repository_id,
-            spot.file,
-            spot.symbol,
-            reference.commit,
-            spot.start_line,
-            spot.end_line,
-            spot.state,
-            spot.reason,
-            spot.moved_from,
-        )
-        for spot, reference in zip(spots, references, strict=True)
-    )
+    return tuple(Anchor(*(getattr(spot, f.name) for f in fields(Anchor))) for spot in spots)
 
 
 def anchors_from(rows: Sequence[Row]) -> tuple[Anchor, ...]:
@@ -156,20 +121,8 @@ def anchors_from(rows: Sequence[Row]) -> tuple[Anchor, ...]:
 
 
 def spot_columns(spots: Collection[AnchorSpot]) -> dict[str, object]:
-    """The arrays from which SQL inserts or updates anchors."""
-    return {
-        "repositories": [spot.repository_id for spot in spots],
-        "files": [spot.file for spot in spots],
-        "symbols": [spot.symbol for spot in spots],
-        "starts": [spot.start_line for spot in spots],
-        "ends": [spot.end_line for spot in spots],
-        "hashes": [spot.hash for spot in spots],
-        "blobs": [spot.blob_id for spot in spots],
-        "missing": [spot.is_missing for spot in spots],
-        "states": [spot.state for spot in spots],
-        "reasons": [spot.reason for spot in spots],
-        "moved": [spot.moved_from for spot in spots],
-    }
+    """The arrays from which SQL inserts or updates anchors, by the names of the fields."""
+    return {f.name: [getattr(spot, f.name) for spot in spots] for f in fields(AnchorSpot)}
 
 
 def _relative(n: int, reference: CodeReference, roots: Mapping[UUID, str]) -> CodeReference:
@@ -277,7 +230,7 @@ def _choose(
     reference: CodeReference, files: Sequence[Candidate], definitions: Sequence[Candidate]
 ) -> AnchorSpot | Ambiguous:
     """The location of a reference, without the lines of a symbol."""
-    spot = AnchorSpot(reference.repository_id, reference.file, reference.symbol)
+    spot = AnchorSpot(reference.repository_id, reference.file, reference.symbol, reference.commit)
     if reference.file is None and reference.symbol is None:
         return spot
     if reference.file is not None and not files:

@@ -30,9 +30,10 @@ INSERT INTO anchor (id, record_kind, record_id, ordinal, repository_id, root, fi
                     start_line, end_line, hash, blob_id, is_missing, state, reason)
 SELECT n.id, %(kind)s, %(record_id)s, n.ordinal - 1, n.repository_id, r.root, n.file, n.symbol,
        n.commit, n.start_line, n.end_line, n.hash, n.blob_id, n.is_missing, n.state, n.reason
-FROM unnest(%(ids)s::uuid[], %(repositories)s::uuid[], %(files)s::text[], %(symbols)s::text[],
-            %(commits)s::text[], %(starts)s::integer[], %(ends)s::integer[], %(hashes)s::bytea[],
-            %(blobs)s::bigint[], %(missing)s::boolean[], %(states)s::text[], %(reasons)s::text[])
+FROM unnest(%(id)s::uuid[], %(repository_id)s::uuid[], %(file)s::text[], %(symbol)s::text[],
+            %(commit)s::text[], %(start_line)s::integer[], %(end_line)s::integer[],
+            %(hash)s::bytea[], %(blob_id)s::bigint[], %(is_missing)s::boolean[], %(state)s::text[],
+            %(reason)s::text[])
     WITH ORDINALITY
     AS n (id, repository_id, file, symbol, commit, start_line, end_line, hash, blob_id, is_missing,
           state, reason, ordinal)

@@ -27,7 +27,8 @@ from codebase_mcp.embedding.embedder import Vectors
 from codebase_mcp.embedding.models import Model
 from codebase_mcp.errors import NotFound
 from codebase_mcp.index.prepare import bm25_weights, strongest
-from codebase_mcp.records.anchors import Anchor, anchors_from
+from codebase_mcp.records.anchoring import Anchor
+from codebase_mcp.records.anchors import anchors_from
 from codebase_mcp.records.page import Cursor, Page, Paging
 from codebase_mcp.records.vocabulary import ObservationType
 from codebase_mcp.text.counting import Lexicon, term_table

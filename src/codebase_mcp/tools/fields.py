@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from codebase_mcp.app.reports import InProject
     from codebase_mcp.app.scopes import CallScope, NamedRepository
     from codebase_mcp.index.secondary_model import SecondaryModelState
-    from codebase_mcp.records.anchoring import CodeReference
-    from codebase_mcp.records.anchors import Anchor, Note
+    from codebase_mcp.records.anchoring import Anchor, CodeReference
+    from codebase_mcp.records.anchors import Note
 
 COMMIT_PATTERN = "^[a-f0-9]{40}$"
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codebase_mcp.records.anchors import Anchor
+from codebase_mcp.records.anchoring import Anchor
 from codebase_mcp.records.memory import MAX_PASSAGES, Observation, passages
 from codebase_mcp.records.memory_search import (
     HALF_LIFE_DAYS,
