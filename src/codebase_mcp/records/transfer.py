@@ -68,10 +68,12 @@ ShortText = Annotated[str, Field(min_length=1, max_length=200)]
 Tags = Annotated[list[Annotated[str, Field(min_length=1, max_length=100)]], Field(max_length=20)]
 
 
-class Line(BaseModel):
-    """The base of all kinds: without unknown fields."""
-
+class Part(BaseModel):
     model_config = ConfigDict(extra="forbid")
+
+
+class Line(Part):
+    """The base of all kinds."""
 
     kind: str
 
@@ -128,13 +130,13 @@ class ExecutionLine(Line):
     error: Annotated[str, Field(max_length=5_000)] | None = None
 
 
-class LinkPart(Line):
+class LinkPart(Part):
     kind: Literal["branch", "commit"]
     value: ShortText
     linked_at: AwareDatetime
 
 
-class EventPart(Line):
+class EventPart(Part):
     at: AwareDatetime
     field: Literal["status", "branch", "commit", "text"]
     old: str | None = None
@@ -170,7 +172,7 @@ class ObservationLine(Line):
     times_stored: Annotated[int, Field(ge=1)] = 1
 
 
-class VersionPart(Line):
+class VersionPart(Part):
     version: Annotated[int, Field(ge=1)]
     schema_: Annotated[dict[str, Any], Field(alias="schema")]
     created_at: AwareDatetime
@@ -285,9 +287,8 @@ def read_line(text: str) -> Line:
     if model is None:
         raise _bad("kind", f"unknown kind {content.get('kind')!r}", ", ".join(ALL_LINES))
     require_storable(str(content["kind"]), content)
-    content, _ = mask_values(content)
     try:
-        return model.model_validate(content)
+        return model.model_validate(mask_values(content)[0])
     except ValidationError as error:
         first = error.errors(include_url=False, include_context=False)[0]
         where = ".".join(map(str, first["loc"])) or "line"
@@ -361,7 +362,7 @@ def _beginning(kind: str) -> dict[str, object]:
 
 
 async def import_lines(
-    tx: Transaction, file: BinaryIO, contents: LineScan, model: Model | None
+    tx: Transaction, file: BinaryIO, scan: LineScan, model: Model | None
 ) -> Imported:
     """Store every record of a scanned file; a model is needed if it has observations.
 
@@ -372,11 +373,11 @@ async def import_lines(
     unchanged: Counter[str] = Counter()
     for group in _GROUPS:
         kind = group.partition(" ")[0]
-        for batch in _batches(file, contents.lines[group]):
-            stored, same = await _store(tx, group, batch, model, contents)
+        for batch in _batches(file, scan.lines[group]):
+            stored, same = await _store(tx, group, batch, model, scan)
             added[kind] += stored
             unchanged[kind] += same
-    contents.refuse()
+    scan.refuse()
     return Imported(dict(added), dict(unchanged))
 
 
@@ -386,7 +387,7 @@ def scan_lines(file: BinaryIO) -> LineScan:
     Raises:
         InvalidInput: some lines are invalid; lists them.
     """
-    contents = LineScan()
+    scan = LineScan()
     offset, has_header = 0, False
     for number, raw in enumerate(file, 1):
         start, offset = offset, offset + len(raw)
@@ -395,18 +396,18 @@ def scan_lines(file: BinaryIO) -> LineScan:
         try:
             line = read_line(raw.decode())
         except (InvalidInput, UnicodeDecodeError) as error:
-            contents.add(number, str(error))
+            scan.add(number, str(error))
             continue
         is_header = isinstance(line, HeaderLine)
         has_header |= is_header
         if is_header != (number == 1):
-            contents.add(number, "the header must be the first line, and only the first line")
+            scan.add(number, "the header must be the first line, and only the first line")
         if not is_header:
-            contents.lines[line.group].append((number, start))
-    if not has_header and not contents.problems:
-        contents.add(1, "the file is empty")
-    contents.refuse()
-    return contents
+            scan.lines[line.group].append((number, start))
+    if not has_header and not scan.problems:
+        scan.add(1, "the file is empty")
+    scan.refuse()
+    return scan
 
 
 def _batches(
@@ -427,7 +428,7 @@ async def _store(
     group: str,
     batch: Sequence[tuple[int, Line]],
     model: Model | None,
-    contents: LineScan,
+    scan: LineScan,
 ) -> tuple[int, int]:
     """Store lines of one kind; returns how many were new and how many were identical."""
     kind, _, level = group.partition(" ")
@@ -435,19 +436,16 @@ async def _store(
     for number, line in batch:
         first = lines.setdefault(_id(line), (number, line))
         if first[1] != line:
-            contents.add(number, f"{kind} {_id(line)}: the id occurs twice in the file")
+            scan.add(number, f"{kind} {_id(line)}: the id occurs twice in the file")
     for number, problem in await _bad_schemas(tx, batch):
-        contents.add(number, problem)
+        scan.add(number, problem)
+    contents = [_content(line) for _, line in batch]
     if kind == "observation":
         assert model is not None
-        stored = await store_prepared(tx, [_content(line) for _, line in batch], model)
+        stored = await store_prepared(tx, contents, model)
     else:
         more = {"above": list(LEVELS[: LEVELS.index(level)])} if level else {}
-        rows = await tx.fetch_all(
-            _SQL[f"import_{kind}"],
-            lines=json.dumps([_content(line) for _, line in batch]),
-            **more,
-        )
+        rows = await tx.fetch_all(_SQL[f"import_{kind}"], lines=json.dumps(contents), **more)
         stored = {row[0] for row in rows}
     rest = [identity for identity in lines if identity not in stored]
     rows = await tx.fetch_all(_SQL[f"export_{kind}"], **_beginning(kind), ids=rest, limit=len(rest))
@@ -455,7 +453,7 @@ async def _store(
     same = [id for id in rest if id in existing and existing[id].is_of(lines[id][1])]
     for identity in rest:
         if identity not in same:
-            contents.add(lines[identity][0], f"{kind} {identity}: {_REFUSED[kind]}")
+            scan.add(lines[identity][0], f"{kind} {identity}: {_REFUSED[kind]}")
     return len(stored), len(same)
 
 
