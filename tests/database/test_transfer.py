@@ -48,7 +48,7 @@ async def filled(app: App, project_id: str, make_repo: Callable[..., Path]) -> s
         )
         agent = await sessions.open_agent(tx, "reviewer", "morning", None)
         await sessions.track_execution(
-            tx, agent.name, sessions.Doing(tool_name="grep", success=False, error="none ☂"), "me"
+            tx, agent.name, {"tool_name": "grep", "success": False, "error": "none ☂"}, "me"
         )
         task = await tasks.create_task(
             tx,

@@ -6,7 +6,8 @@ its open session.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from uuid import UUID, uuid4
@@ -24,6 +25,8 @@ EXECUTIONS_SHOWN = 10
 
 # An agent without an execution for this long is idle.
 ACTIVE_MINUTES = 60
+
+_OUTCOME = ("tool_name", "success", "duration_ms", "summary", "error")
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,19 +153,8 @@ async def _session(tx: Transaction, statement: str, session_id: str, **params: o
 
 
 @dataclass(frozen=True, slots=True)
-class Doing:
-    """An execution of an agent; ``success`` is None if unknown."""
-
-    tool_name: str | None = None
-    success: bool | None = None
-    duration_ms: float | None = None
-    summary: str | None = None
-    error: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class Execution:
-    """A stored execution of an agent."""
+    """An execution of an agent; ``success`` is None if unknown."""
 
     id: UUID
     at: datetime
@@ -217,9 +209,11 @@ async def open_agent(
 
 
 async def track_execution(
-    tx: Transaction, name: str, doing: Doing, owner: str | None
+    tx: Transaction, name: str, outcome: Mapping[str, object], owner: str | None
 ) -> tuple[Agent, UUID]:
     """Store an execution; returns the agent and the id of the execution.
+
+    ``outcome`` has any of these fields: tool_name, success, duration_ms, summary, error.
 
     Raises:
         NotFound: there is no such agent.
@@ -229,7 +223,7 @@ async def track_execution(
         id=uuid4(),
         name=name,
         open_session=await session_for(tx, None, owner),
-        **asdict(doing),
+        **{name: outcome.get(name) for name in _OUTCOME},
     )
     if row is None:
         raise _agent_not_found(name)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any, Literal, TypedDict
+from typing import Any, Literal
 from uuid import UUID, uuid4
 
 from codebase_mcp.database.connection import Transaction
@@ -73,17 +73,10 @@ class Task:
         return self.commits[-1] if self.commits else None
 
 
-class TaskChanges(TypedDict, total=False):
-    """The fields of an update; None clears a field, or unlinks all branches or commits."""
-
-    title: str
-    description: str | None
-    notes: str | None
-    status: TaskStatus
-    branch: str | None
-    commit: str | None
-    planning_references: Sequence[str] | None
-    anchors: Sequence[CodeReference] | None
+# What an update may change.
+_CHANGEABLE = (
+    "title", "description", "notes", "status", "branch", "commit", "planning_references", "anchors",
+)  # fmt: skip
 
 
 async def create_task(
@@ -144,24 +137,23 @@ async def list_tasks(
 
 
 async def update_task(
-    tx: Transaction, task_id: UUID, changes: TaskChanges, *, owner: str | None = None
+    tx: Transaction, task_id: UUID, changes: Mapping[str, Any], *, owner: str | None = None
 ) -> Task:
     """Change the given fields of a task, in the session that its owner has open, if any.
+
+    None clears a field, or unlinks all branches or commits.
 
     Raises:
         NotFound: there is no task with this id.
         InvalidInput: an anchor cannot be resolved.
     """
+    references = list(changes.get("planning_references") or ())
     params = {
+        **dict.fromkeys(_CHANGEABLE),
+        **changes,
+        "planning_references": references,
         "id": task_id,
         "given": list(changes),
-        "title": changes.get("title"),
-        "description": changes.get("description"),
-        "notes": changes.get("notes"),
-        "status": changes.get("status"),
-        "branch": changes.get("branch"),
-        "commit": changes.get("commit"),
-        "planning_references": list(changes.get("planning_references") or ()),
         "owner": owner,
     }
     anchors = (changes["anchors"] or ()) if "anchors" in changes else None

@@ -7,10 +7,10 @@ of paths, and its own path names its ancestors. Type and parent of an item never
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import TypedDict, get_args
+from typing import Any, get_args
 from uuid import UUID, uuid4
 
 from codebase_mcp.database.connection import Transaction
@@ -56,25 +56,6 @@ class WorkItem:
     def depth(self) -> int:
         """How many ancestors it has."""
         return self.path.count("/") - 1
-
-
-class WorkItemChanges(TypedDict, total=False):
-    """The fields of an update; None clears the description or the anchors."""
-
-    title: str
-    description: str | None
-    status: WorkItemStatus
-    anchors: Sequence[CodeReference] | None
-
-
-@dataclass(frozen=True, slots=True)
-class WorkItemFilters:
-    """Which items to list; of a parent its children, or with ``below`` all its descendants."""
-
-    status: WorkItemStatus | None = None
-    item_type: WorkItemType | None = None
-    parent_id: UUID | None = None
-    below: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,8 +108,8 @@ async def create_work_item(
     return await _with_new_anchors(tx, tuple(columns), anchors or None)
 
 
-async def update_work_item(tx: Transaction, item_id: UUID, changes: WorkItemChanges) -> WorkItem:
-    """Change the given fields of an item.
+async def update_work_item(tx: Transaction, item_id: UUID, changes: Mapping[str, Any]) -> WorkItem:
+    """Change the given fields of an item: title, description, status, anchors. None clears a field.
 
     Raises:
         NotFound: there is no item with this id.
@@ -150,30 +131,38 @@ async def update_work_item(tx: Transaction, item_id: UUID, changes: WorkItemChan
 
 
 async def query_work_items(
-    tx: Transaction, filters: WorkItemFilters, paging: Paging
+    tx: Transaction,
+    paging: Paging,
+    *,
+    status: WorkItemStatus | None = None,
+    item_type: WorkItemType | None = None,
+    parent_id: UUID | None = None,
+    below: bool = False,
 ) -> Page[WorkItem]:
-    """A page of the items that pass the filters, newest first.
+    """A page of the items with these fields, newest first.
+
+    Of a parent its children are listed, with ``below`` all its descendants.
 
     Raises:
         NotFound: there is no such parent.
     """
     params = {
         **paging.parameters(),
-        "status": filters.status,
-        "item_type": filters.item_type,
-        "parent_id": None if filters.below else filters.parent_id,
-        "below": filters.parent_id if filters.below else None,
+        "status": status,
+        "item_type": item_type,
+        "parent_id": None if below else parent_id,
+        "below": parent_id if below else None,
     }
     _, rows, [[total]], parent = await tx.fetch_many(
         [
             (_SQL["plan_for_values"], {}),
             (_SQL["page"], params),
             (_SQL["total"], params),
-            (_SQL["exists"], {"id": filters.parent_id}),
+            (_SQL["exists"], {"id": parent_id}),
         ]
     )
-    if filters.parent_id is not None and not parent:
-        raise _not_found("Work item not found", "parent_id", filters.parent_id)
+    if parent_id is not None and not parent:
+        raise _not_found("Work item not found", "parent_id", parent_id)
     items = [WorkItem.from_row(row) for row in rows]
     return paging.page(items, total, lambda item: Cursor(item.created_at, item.id))
 

@@ -143,17 +143,14 @@ async def _create_session(caller: Caller, arguments: Agent) -> AgentReply:
 
 
 async def _track_execution(caller: Caller, arguments: Agent) -> AgentReply:
-    from codebase_mcp.records.sessions import Doing, track_execution  # noqa: PLC0415
+    from codebase_mcp.records.sessions import track_execution  # noqa: PLC0415
 
-    success = arguments.success
-    if success is None and arguments.error:
-        success = False
-    doing = Doing(
-        arguments.tool_name, success, arguments.duration_ms, arguments.summary, arguments.error
-    )
+    outcome = arguments.model_dump(include={*OPERATIONS["track_execution"].optional})
+    if arguments.success is None and arguments.error:
+        outcome["success"] = False
     async with caller.enter(arguments.project_id) as project:
         tracked, execution_id = await track_execution(
-            project.tx, arguments.agent_name, doing, project.owner
+            project.tx, arguments.agent_name, outcome, project.owner
         )
     reply = _reply(project, tracked)
     reply.execution_id = execution_id
