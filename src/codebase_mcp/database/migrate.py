@@ -32,6 +32,9 @@ from codebase_mcp.errors import Conflict, DatabaseUnavailable, PermissionDenied
 
 Scope = Literal["catalogue", "project"]
 
+_SQL = load_queries("codebase_mcp.database", "migrate.sql")
+_ROLES = load_queries("codebase_mcp.database", "roles.sql")
+
 _FILE_NAME = re.compile(r"(\d{4})_(\w+)\.sql")
 _STATEMENT_END = re.compile(r";\s*(?:\n|\Z)")
 
@@ -78,18 +81,17 @@ async def migrate(
     if not pending(migrations, await read_ledger(transaction, schema)):
         return 0
     await transaction.lock("migrate")
-    queries = load_queries("codebase_mcp.database", "migrate.sql")
-    if await transaction.fetch_one(queries["find_schema"], schema=schema) is None:
+    if await transaction.fetch_one(_SQL["find_schema"], schema=schema) is None:
         await transaction.run_script(with_names("CREATE SCHEMA {}", schema))
-    if await transaction.fetch_one(queries["find_ledger"], schema=schema) is None:
-        if await transaction.fetch_one(queries["find_relation"], schema=schema) is not None:
+    if await transaction.fetch_one(_SQL["find_ledger"], schema=schema) is None:
+        if await transaction.fetch_one(_SQL["find_relation"], schema=schema) is not None:
             raise Conflict(
                 f"The schema {schema} holds tables that this program did not make",
                 hint="Earlier versions of codebase-mcp used the same schema names: set DATABASE_URL"
                 " to another database, or choose another project_id.",
                 details={"schema_name": schema},
             )
-        await transaction.run_script(queries["create_ledger"])
+        await transaction.run_script(_SQL["create_ledger"])
     applied = await read_ledger(transaction, schema)
     to_do = pending(migrations, applied)
     is_tenant = scope == "project" and bool(applied) and await _is_on_cluster(transaction)
@@ -97,7 +99,7 @@ async def migrate(
         for script in statements_of(migration.script) if is_tenant else [migration.script]:
             await transaction.run_script(script)
         await transaction.execute(
-            queries["add_to_ledger"],
+            _SQL["add_to_ledger"],
             version=migration.version,
             name=migration.name,
             checksum=migration.checksum,
@@ -110,13 +112,11 @@ async def migrate(
 async def join_cluster(transaction: Transaction, schema: str) -> None:
     """On a Citus coordinator, distribute this schema with its rows."""
     if await _is_on_cluster(transaction):
-        queries = load_queries("codebase_mcp.database", "migrate.sql")
-        await transaction.fetch_all(queries["distribute_schema"], schema=schema)
+        await transaction.fetch_all(_SQL["distribute_schema"], schema=schema)
 
 
 async def _is_on_cluster(transaction: Transaction) -> bool:
-    queries = load_queries("codebase_mcp.database", "migrate.sql")
-    return await transaction.fetch_one(queries["find_cluster"]) is not None
+    return await transaction.fetch_one(_SQL["find_cluster"]) is not None
 
 
 def statements_of(script: LiteralString) -> list[LiteralString]:
@@ -130,8 +130,7 @@ async def read_ledger(transaction: Transaction, schema: str) -> list[tuple[int, 
     Raises:
         PermissionDenied: the role may not use the schema.
     """
-    queries = load_queries("codebase_mcp.database", "migrate.sql")
-    row = await transaction.fetch_one(queries["find_ledger"], schema=schema)
+    row = await transaction.fetch_one(_SQL["find_ledger"], schema=schema)
     if row is None:
         return []
     if not row[0]:
@@ -140,7 +139,7 @@ async def read_ledger(transaction: Transaction, schema: str) -> list[tuple[int, 
             hint="Connect as the role that created it, or let that role grant its privileges.",
             details={"schema_name": schema},
         )
-    return [(row[0], row[1]) for row in await transaction.fetch_all(queries["read_ledger"])]
+    return [(row[0], row[1]) for row in await transaction.fetch_all(_SQL["read_ledger"])]
 
 
 def pending(
@@ -174,9 +173,6 @@ def with_names(statement: LiteralString, *names: str | Iterable[str]) -> Literal
         for each in names
     )
     return sql.SQL(statement).format(*quoted).as_string(None)
-
-
-_ROLES = load_queries("codebase_mcp.database", "roles.sql")
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack
 from typing import BinaryIO, LiteralString
 from uuid import UUID, uuid4
@@ -19,7 +19,6 @@ from psycopg import sql
 from codebase_mcp.database.backup import (
     ArchiveReader,
     BackupFacts,
-    Manifest,
     TableShape,
     copy_statement,
     tables_of,
@@ -75,10 +74,9 @@ async def restore_backup(
     target = canonical(manifest.project_id if project_id is None else project_id)
     schema = schema_of(target)
     async with AsyncExitStack() as stack:
-        existing = await _existing(db, target)
+        existing, repositories = await _existing(db, target, replace=replace)
         if existing is not None:
-            await _require_empty(db, existing, replace=replace)
-            locks = [index_lock(repository) for repository in await _repositories(db, existing)]
+            locks = [index_lock(repository) for repository in repositories]
             await stack.enter_async_context(db.session_locks(existing, locks))
         try:
             tx = await stack.enter_async_context(db.unmigrated(schema))
@@ -89,11 +87,14 @@ async def restore_backup(
             await loading.rename_repositories(schema, identify)
             await renew_grants(tx, schema, await db.vector_schema())
             await join_cluster(tx, schema)
-            await _enter(loading, db.catalogue_schema, target, manifest)
+            await loading.enter(db.catalogue_schema, target)
         except PermissionDenied as error:
             raise may_not_create(target) from error
     db.forget(schema)
-    return BackupFacts(await _entered(db, schema), *facts)
+    async with db.catalogue(readonly=True) as tx:
+        restored = await read(tx, schema)
+    assert restored is not None
+    return BackupFacts(restored, *facts)
 
 
 class _Loading:
@@ -143,6 +144,19 @@ class _Loading:
         tables = [row[0] for row in await self.tx.fetch_all(_SQL["with_repository"], schema=schema)]
         renamed = {old: identify(schema, root) for old, root in repositories}
         await self.tx.fetch_all(_renaming(tables), was=list(renamed), is_now=list(renamed.values()))
+
+    async def enter(self, catalogue: str, project_id: str | None) -> None:
+        """Enter the project into the catalogue."""
+        manifest = self._reader.manifest
+        await self.set_search_path(catalogue)
+        await self.tx.fetch_all(
+            _SQL["enter_project"],
+            project_id=project_id,
+            schema_name=schema_of(project_id),
+            name=manifest.name,
+            description=manifest.description,
+            created_at=manifest.project_created_at,
+        )
 
     async def set_search_path(self, schema: str) -> None:
         """Set the search path to this schema."""
@@ -197,32 +211,30 @@ def _check_history(reader: ArchiveReader) -> None:
         raise reader.refused("its schema was made by a different text of a migration") from error
 
 
-async def _existing(db: Database, project_id: str | None) -> Project | None:
-    """The existing project that has the target's schema."""
+async def _existing(
+    db: Database, project_id: str | None, *, replace: bool
+) -> tuple[Project | None, list[UUID]]:
+    """The existing project that has the target's schema, and its repositories.
+
+    Raises:
+        Conflict: it has another id, or is not empty and must not be replaced.
+    """
     schema = schema_of(project_id)
     async with db.catalogue() as tx:
         existing = await read(tx, schema)
-    if existing is not None and existing.project_id != project_id:
+    if existing is None:
+        return None, []
+    if existing.project_id != project_id:
         raise Conflict(
             f"Project identifier {project_id} is taken: another project has the same schema",
             hint="Restore under another id with --project.",
             details={"project_id": project_id, "schema_name": schema},
         )
-    return existing
-
-
-async def _require_empty(db: Database, existing: Project, *, replace: bool) -> None:
-    if replace:
-        return
     async with db.transaction(existing, readonly=True) as tx:
-        tables = [table.name for table in await tables_of(tx, existing.schema_name)]
-        if await _has_rows(tx, tables):
-            raise _not_empty(existing.schema_name)
-
-
-async def _repositories(db: Database, existing: Project) -> list[UUID]:
-    async with db.transaction(existing, readonly=True) as tx:
-        return [row[0] for row in await tx.fetch_all(_SQL["repositories"])]
+        tables = [table.name for table in await tables_of(tx, schema)]
+        if not replace and await _has_rows(tx, tables):
+            raise _not_empty(schema)
+        return existing, [row[0] for row in await tx.fetch_all(_SQL["repositories"])]
 
 
 async def _has_rows(tx: Transaction, tables: Sequence[str]) -> bool:
@@ -249,24 +261,3 @@ def _renaming(tables: Sequence[str]) -> LiteralString:
     parts = ", ".join([f"WITH renamed (was, is_now) AS ({pairs})", *updates])
     update = "UPDATE repository SET id = is_now FROM renamed WHERE id = was RETURNING id"
     return f"{parts} {update}"
-
-
-async def _enter(
-    loading: _Loading, catalogue: str, project_id: str | None, manifest: Manifest
-) -> None:
-    await loading.set_search_path(catalogue)
-    values: Mapping[str, object] = {
-        "project_id": project_id,
-        "schema_name": schema_of(project_id),
-        "name": manifest.name,
-        "description": manifest.description,
-        "created_at": manifest.project_created_at,
-    }
-    await loading.tx.fetch_all(_SQL["enter_project"], **values)
-
-
-async def _entered(db: Database, schema: str) -> Project:
-    async with db.catalogue(readonly=True) as tx:
-        project = await read(tx, schema)
-    assert project is not None
-    return project
