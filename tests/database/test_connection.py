@@ -8,6 +8,7 @@ import signal
 import struct
 import sys
 import uuid
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from pathlib import Path
