@@ -35,7 +35,7 @@ from codebase_mcp.embedding.failures import Failure
 from codebase_mcp.errors import CodebaseError, InvalidInput
 from codebase_mcp.model import Outline
 from codebase_mcp.records.page import Cursor
-from codebase_mcp.records.schemas import accept_schema
+from codebase_mcp.records.schemas.documents import accept_schema
 from codebase_mcp.records.transfer import read_line, scan_lines
 from codebase_mcp.search.filters import directory_matcher
 from codebase_mcp.search.query import parse_query

@@ -29,7 +29,7 @@ from codebase_mcp.records.entity_types import (
     share_type_of,
 )
 from codebase_mcp.records.page import Cursor, Page, Paging
-from codebase_mcp.records.schemas import require_size
+from codebase_mcp.records.schemas.documents import require_size
 
 _SQL = load_queries("codebase_mcp.records", "entities.sql")
 

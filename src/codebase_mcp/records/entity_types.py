@@ -19,13 +19,12 @@ from codebase_mcp.database.queries import load_queries
 from codebase_mcp.database.transaction import Row, Statement
 from codebase_mcp.errors import Conflict, InvalidInput, NotFound
 from codebase_mcp.records.page import Cursor, Paging
-from codebase_mcp.records.schemas import (
-    Change,
+from codebase_mcp.records.schemas.compatibility import Change, changes_between
+from codebase_mcp.records.schemas.documents import (
     Schema,
     accept_schema,
     and_more,
     as_details,
-    changes_between,
     require_size,
     stored_schema,
 )

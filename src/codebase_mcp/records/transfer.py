@@ -30,7 +30,7 @@ from codebase_mcp.records.anchoring import MAX_ANCHORS, AnchorState
 from codebase_mcp.records.anchors import RecordKind
 from codebase_mcp.records.entity_types import folded, schema_problems
 from codebase_mcp.records.memory import store_prepared
-from codebase_mcp.records.schemas import accept_schema
+from codebase_mcp.records.schemas.documents import accept_schema
 from codebase_mcp.records.vocabulary import (
     ObservationType,
     TaskStatus,
