@@ -21,7 +21,6 @@ from codebase_mcp.records.anchoring import Anchor, CodeReference
 from codebase_mcp.records.anchors import anchors_from, set_anchors
 from codebase_mcp.records.entity_types import (
     MAX_DATA_DEPTH,
-    EntityType,
     find_type,
     folded,
     require_data_size,
@@ -91,7 +90,16 @@ async def create_entity(
     }
     entity = await _written(tx, "create_entity", params, anchors or None)
     if entity is None:
-        raise await _name_taken(tx, kind, name)
+        row = await tx.fetch_one(_SQL["entity_named"], type_id=kind.id, name=name)
+        raise Conflict(
+            f"Entity already exists: {name}",
+            hint="Change it with update_entity, or choose another name.",
+            details={
+                "entity_type": kind.name,
+                "name": name,
+                "entity_id": str(row[0]) if row else None,
+            },
+        )
     return entity
 
 
@@ -235,17 +243,4 @@ def _not_found(entity_id: UUID) -> NotFound:
         hint="Take the id from query_entities; a deleted entity cannot be changed, and an entity "
         "is known in its own project only.",
         details={"entity_id": str(entity_id)},
-    )
-
-
-async def _name_taken(tx: Transaction, kind: EntityType, name: str) -> Conflict:
-    row = await tx.fetch_one(_SQL["entity_named"], type_id=kind.id, name=name)
-    return Conflict(
-        f"Entity already exists: {name}",
-        hint="Change it with update_entity, or choose another name.",
-        details={
-            "entity_type": kind.name,
-            "name": name,
-            "entity_id": str(row[0]) if row else None,
-        },
     )
