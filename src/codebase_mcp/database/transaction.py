@@ -22,7 +22,7 @@ from contextlib import asynccontextmanager
 from typing import Any, LiteralString
 
 import psycopg
-from psycopg.pq import TransactionStatus
+from psycopg.pq import ExecStatus, TransactionStatus
 
 from codebase_mcp.database.faults import Advice, is_unavailable, translated
 from codebase_mcp.database.pool import Connection, Pool
@@ -271,7 +271,7 @@ async def _rows_of(cursor: _Cursor) -> list[Row]:
 
     Many are decoded in pieces, so that the event loop can run other tasks.
     """
-    if cursor.pgresult is None or not cursor.pgresult.nfields:
+    if cursor.pgresult is None or cursor.pgresult.status != ExecStatus.TUPLES_OK:
         return []
     rows = await cursor.fetchmany(_DECODED_AT_ONCE)
     while cursor.rownumber != cursor.rowcount:
