@@ -86,9 +86,7 @@ async def _describe(tx: Transaction, project: Project) -> Manifest:
     tables = await tables_of(tx, schema)
     names = [table.name for table in tables]
     await tx.run_script(with_names("LOCK TABLE {} IN ACCESS SHARE MODE", names))
-    [[server_version]], indexes = await tx.fetch_many(
-        [(_SQL["server_version"], {}), (_SQL["vector_indexes"], {"schema": schema})]
-    )
+    [[server_version]] = await tx.fetch_all(_SQL["server_version"])
     return Manifest(
         program_version=version("codebase-mcp"),
         server_version=server_version,
@@ -100,7 +98,6 @@ async def _describe(tx: Transaction, project: Project) -> Manifest:
         project_created_at=project.created_at.isoformat(),
         migrations=tuple(await read_ledger(tx, schema)),
         tables=tables,
-        vector_indexes=tuple(definition for (definition,) in indexes),
     )
 
 
@@ -133,8 +130,8 @@ class TableShape:
 class Manifest:
     """The contents and origin of a backup.
 
-    ``tables`` are sorted: each follows the tables that it references; ``vector_indexes`` are the
-    statements that create them.
+    ``tables`` are sorted: each follows the tables that it references. ``vector_indexes`` were
+    stored by earlier versions, which still require the field; the index is built when needed.
     """
 
     program_version: str
@@ -297,7 +294,7 @@ class ArchiveReader:
             content["migrations"] = tuple(
                 (int(version), str(checksum)) for version, checksum in content["migrations"]
             )
-            content["vector_indexes"] = tuple(content["vector_indexes"])
+            content["vector_indexes"] = ()
             return Manifest(**content)
         except (ValueError, KeyError, TypeError):
             raise self.refused("it is not a backup") from None

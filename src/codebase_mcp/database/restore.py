@@ -8,7 +8,6 @@ whole or not at all, and the existing project can be used until the end.
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack
 from typing import BinaryIO, LiteralString
@@ -41,15 +40,6 @@ _SQL = load_queries("codebase_mcp.database", "backup.sql")
 
 IdentifyRepository = Callable[[str, str], UUID]
 """The id of the repository at a root, in the project with a schema."""
-
-# The only statement of a manifest that is run: the index of observations' vectors. The index of
-# chunks is built in the background of the first searches.
-_VECTOR_INDEX = re.compile(
-    r"CREATE INDEX (\w+) ON (?:ONLY )?\w+\.(observation_vector USING ivfflat"
-    r" \(\(\(dense\)::(?:\w+\.)?halfvec\(\d+\)\) (?:\w+\.)?halfvec_ip_ops\)"
-    r" WITH \(lists='?\d+'?\)"
-    r"(?: WHERE \((?:\w+\.)?vector_dims\(dense\) = \d+\))?)"
-)
 
 
 async def restore_backup(
@@ -121,7 +111,9 @@ class _Loading:
         await self._continue_sequences()
         latest = len(known_migrations("project"))
         await migrate(self.tx, "project", self._schema, version=latest)
-        await self._build_indexes(manifest.vector_indexes)
+        await self.tx.fetch_all(_SQL["flush_word_indexes"], schema=self._schema)
+        names = [table.name for table in await tables_of(self.tx, self._schema)]
+        await self.tx.run_script(with_names("ANALYZE {}", names))
         return sum(rows.values()), size
 
     async def replace_schema(self, schema: str, *, replace: bool) -> None:
@@ -187,17 +179,6 @@ class _Loading:
                 sql.Identifier(table),
             )
             await self.tx.fetch_all(statement.as_string(None))
-
-    async def _build_indexes(self, vector_indexes: Sequence[str]) -> None:
-        """Build vector indexes, flush word indexes, and update the planner's statistics."""
-        await self.tx.fetch_all(_SQL["work_memory"])
-        for definition in vector_indexes:
-            match = _VECTOR_INDEX.fullmatch(definition)
-            if match is not None:  # the next run builds the rest
-                await self.tx.run_script(f"CREATE INDEX {match[1]} ON {match[2]}")
-        await self.tx.fetch_all(_SQL["flush_word_indexes"], schema=self._schema)
-        names = [table.name for table in await tables_of(self.tx, self._schema)]
-        await self.tx.run_script(with_names("ANALYZE {}", names))
 
 
 def _check_history(reader: ArchiveReader) -> None:
