@@ -131,14 +131,16 @@ class _Comparison:
             self._compare_types(path, was, now)
         elif keyword == "enum" or (keyword == "const" and not _differ(old, new, "enum")):
             self._compare_values(path, old, new)
+        elif keyword == "uniqueItems":
+            change = "items must be unique" if now else "items no longer have to be unique"
+            self.note(path, change, breaking=bool(now and not was))
         elif keyword == "required":
             self._compare_required(path, old, new)
-        elif keyword == "dependentRequired":
+        elif keyword in ("dependentRequired", "dependencies"):
             self._compare_dependencies(path, was or {}, now or {})
+            self._compare_named(path, old, new, keyword)
         elif keyword in old.named or keyword in new.named:
             self._compare_named(path, old, new, keyword)
-            if keyword == "dependencies":
-                self._compare_dependencies(path, was or {}, now or {})
         elif keyword in SUBSCHEMAS:
             self._compare_subschemas(path, old, new, keyword)
         elif keyword in ANNOTATIONS:
@@ -253,6 +255,8 @@ class _Comparison:
     def _compare_subschemas(self, path: str, old: Node, new: Node, keyword: str) -> None:
         """Compare a schema, or a list of schemas pairwise; ``anyOf`` may become longer."""
         was, now = (node.lists.get(keyword) or node.single.get(keyword) for node in (old, new))
+        if was is None and now is None:
+            return  # the keyword has no meaning in this version of JSON Schema
         if isinstance(was, Node) and isinstance(now, Node):
             self.compare(was, now)
         elif (
@@ -351,6 +355,5 @@ _TIGHTENS: Mapping[str, Callable[[Any, Any], bool]] = {
     **dict.fromkeys(("minLength", "minItems", "minProperties"), _raises(0)),
     "minContains": _raises(1),
     "multipleOf": _needs_other_multiples,
-    "uniqueItems": lambda was, now: bool(now and not was),
     "pattern": lambda was, now: now is not None,
 }  # fmt: skip
