@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import gzip
+import hashlib
 import io
 import json
 import os
@@ -27,7 +28,7 @@ from codebase_mcp.database.naming import index_lock
 from codebase_mcp.database.projects import find_project
 from codebase_mcp.errors import Conflict, InvalidInput, ProjectNotFound
 from codebase_mcp.index.identity import repository_id_of
-from codebase_mcp.records.anchors import CodeReference
+from codebase_mcp.records.anchoring import CodeReference
 from codebase_mcp.records.tasks import create_task
 from codebase_mcp.settings.loading import Settings
 
@@ -268,23 +269,24 @@ async def test_a_restore_that_is_broken_off_leaves_nothing(
         await kept.app.search("Session", other_id)
 
 
-async def test_an_index_of_observations_is_restored_with_them(
+async def test_a_backup_of_an_earlier_version_lists_indexes_which_are_not_made(
     kept: AnchoredProject, other_id: str
 ) -> None:
-    async with kept.app.enter(kept.project_id) as here:
-        await here.tx.become_owner()
-        await here.tx.run_script(
-            "CREATE INDEX observation_vector_near ON observation_vector USING ivfflat"
-            " ((dense::halfvec(256)) halfvec_ip_ops) WITH (lists = 1)"
-            " WHERE vector_dims(dense) = 256"
-        )
-    await restore(kept.app, await backup_of(kept), other_id)
-    async with kept.app.enter(other_id, readonly=True) as here:
-        found = await here.tx.fetch_all(
-            "SELECT indexname FROM pg_indexes WHERE schemaname = current_schema()"
-            " AND indexdef LIKE '%%ivfflat%%' ORDER BY 1"
-        )
-    assert found == [("observation_vector_near",)]
+    manifest = b""
+
+    def list_index(name: str, data: bytes) -> bytes:
+        nonlocal manifest
+        if name == "manifest.json":
+            index = "CREATE INDEX observation_vector_near ON observation_vector (dense)"
+            manifest = json.dumps({**json.loads(data), "vector_indexes": [index]}).encode()
+            return manifest
+        if name == "end.json":
+            digest = hashlib.sha256(manifest).hexdigest()
+            return json.dumps({**json.loads(data), "manifest_sha256": digest}).encode()
+        return data
+
+    await restore(kept.app, rewritten(await backup_of(kept), list_index), other_id)
+    assert await state(kept.app, other_id)
 
 
 async def test_it_moves_to_another_server(

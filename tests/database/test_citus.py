@@ -21,7 +21,7 @@ import pytest
 from codebase_mcp.app.app import App
 from codebase_mcp.database.migrate import join_cluster, migrate
 from codebase_mcp.errors import ProjectNotFound
-from codebase_mcp.records.anchors import CodeReference
+from codebase_mcp.records.anchoring import CodeReference
 from codebase_mcp.records.tasks import create_task
 from codebase_mcp.settings.loading import Settings
 

@@ -15,8 +15,8 @@ import pytest
 from codebase_mcp.access.identity import ANONYMOUS
 from codebase_mcp.app.app import App
 from codebase_mcp.errors import InvalidInput
-from codebase_mcp.records import agents, entities, entity_types, memory, tasks, work_items
-from codebase_mcp.records.anchors import CodeReference
+from codebase_mcp.records import entities, entity_types, memory, sessions, tasks, work_items
+from codebase_mcp.records.anchoring import CodeReference
 
 pytestmark = pytest.mark.anyio
 
@@ -46,9 +46,9 @@ async def filled(app: App, project_id: str, make_repo: Callable[..., Path]) -> s
         await tx.execute(
             "INSERT INTO session (id, owner, directory) VALUES ('morning', 'me', '/src')"
         )
-        agent = await agents.open_agent(tx, "reviewer", "morning", None)
-        await agents.track_execution(
-            tx, agent.name, agents.Doing(tool_name="grep", success=False, error="none ☂"), "me"
+        agent = await sessions.open_agent(tx, "reviewer", "morning", None)
+        await sessions.track_execution(
+            tx, agent.name, {"tool_name": "grep", "success": False, "error": "none ☂"}, "me"
         )
         task = await tasks.create_task(
             tx,

@@ -19,10 +19,16 @@ from codebase_mcp.access.identity import ANONYMOUS, Identity
 from codebase_mcp.access.resolution import Resolver
 from codebase_mcp.database.backup import BackupFacts, write_backup
 from codebase_mcp.database.connection import Database, Transaction
-from codebase_mcp.database.projects import Project, count_in_project, drop_project
+from codebase_mcp.database.projects import (
+    Project,
+    SchemaState,
+    check_schemas,
+    count_in_project,
+    drop_project,
+    upgrade,
+)
 from codebase_mcp.database.queries import load_queries
 from codebase_mcp.database.restore import restore_backup
-from codebase_mcp.database.upgrade import SchemaState, check_schemas, upgrade
 from codebase_mcp.embedding.models import Models
 from codebase_mcp.errors import IndexingFailed, NotFound, ProjectNotFound
 from codebase_mcp.index import store

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from codebase_mcp.index.commit_history import HistoryFacts
     from codebase_mcp.index.commits import CommitRun
     from codebase_mcp.index.inventory import RepositoryFacts
-    from codebase_mcp.records.notes import Note
+    from codebase_mcp.records.anchors import Note
     from codebase_mcp.search.help import Help
     from codebase_mcp.search.history import FoundCommit, LastChange
     from codebase_mcp.search.search import Answer

@@ -28,7 +28,7 @@ from codebase_mcp.telemetry.stopwatch import Stopwatch, step, stopwatch
 if TYPE_CHECKING:
     from codebase_mcp.app.app import App
     from codebase_mcp.database.projects import Project
-    from codebase_mcp.records.notes import Note
+    from codebase_mcp.records.anchors import Note
     from codebase_mcp.search.history import LastChange
     from codebase_mcp.search.misses import Misses
 
@@ -118,7 +118,7 @@ class Searches:
         notes: Sequence[tuple[Note, ...]] = ()
         with step("notes"):
             if with_notes:
-                from codebase_mcp.records.notes import notes_on  # noqa: PLC0415 - seldom asked for
+                from codebase_mcp.records.anchors import notes_on  # noqa: PLC0415 - seldom asked for
 
                 async with database.bounded_read(project) as tx:
                     notes = await notes_on(tx, answer.hits)

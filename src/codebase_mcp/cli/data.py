@@ -22,7 +22,7 @@ from codebase_mcp.cli.output import ask, local_time, print_json, say
 from codebase_mcp.cli.showing import console, counted
 from codebase_mcp.cli.terminal import Terminal
 from codebase_mcp.database.backup import BackupFacts
-from codebase_mcp.database.upgrade import SchemaState
+from codebase_mcp.database.projects import SchemaState
 from codebase_mcp.errors import InvalidInput
 from codebase_mcp.settings.loading import Settings
 from codebase_mcp.settings.repository import repository_at

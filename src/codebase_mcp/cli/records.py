@@ -14,7 +14,7 @@ from rich.tree import Tree
 from codebase_mcp.cli.calling import Shell, open_shell
 from codebase_mcp.cli.output import local_time, print_json
 from codebase_mcp.cli.showing import console
-from codebase_mcp.records.ids import Shown, whole_id
+from codebase_mcp.records.page import Shown, whole_id
 from codebase_mcp.records.work_items import root_ids
 from codebase_mcp.settings.loading import Settings
 from codebase_mcp.tools.catalog import tool_named

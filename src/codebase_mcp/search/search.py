@@ -7,10 +7,9 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 
 from codebase_mcp.database.connection import Database, Transaction
-from codebase_mcp.database.nearest import NearestIndexes
+from codebase_mcp.database.nearest import EXACT_VECTORS, NearestIndexes
 from codebase_mcp.database.projects import Project
 from codebase_mcp.database.queries import load_queries
-from codebase_mcp.database.vectors import EXACT_VECTORS
 from codebase_mcp.embedding.embedder import Vectors, as_sent
 from codebase_mcp.embedding.models import Models
 from codebase_mcp.embedding.profile import Profile

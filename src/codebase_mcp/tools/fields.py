@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from codebase_mcp.app.reports import InProject
     from codebase_mcp.app.scopes import CallScope, NamedRepository
     from codebase_mcp.index.secondary_model import SecondaryModelState
-    from codebase_mcp.records.anchors import Anchor, CodeReference
-    from codebase_mcp.records.notes import Note
+    from codebase_mcp.records.anchoring import Anchor, CodeReference
+    from codebase_mcp.records.anchors import Note
 
 COMMIT_PATTERN = "^[a-f0-9]{40}$"
 
@@ -214,7 +214,7 @@ class NoteReply(BaseModel):
 
 def places_of(anchors: Sequence[AnchorArgument] | None) -> list[CodeReference]:
     """The places that a client names; an empty list for null."""
-    from codebase_mcp.records.anchors import CodeReference  # noqa: PLC0415 - not for the handshake
+    from codebase_mcp.records.anchoring import CodeReference  # noqa: PLC0415 - not for the handshake
 
     return [CodeReference(**anchor.model_dump()) for anchor in anchors or ()]
 

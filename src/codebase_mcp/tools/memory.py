@@ -244,8 +244,7 @@ async def _get(caller: Caller, arguments: Memory) -> MemoryReply:
 
 
 async def _inject(caller: Caller, arguments: Memory) -> MemoryReply:
-    from codebase_mcp.records.memory_search import ask, worth_injecting  # noqa: PLC0415
-    from codebase_mcp.records.recall import TOKEN_METHOD, pack  # noqa: PLC0415
+    from codebase_mcp.records.memory_search import TOKEN_METHOD, ask, pack, worth_injecting  # noqa: PLC0415  # noqa: PLC0415
 
     asked = arguments.query
     question = None if asked is None else await ask(caller.app.models, asked)

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 Detail = Literal["full", "preview"]
 
+PREVIEW_CHARS = 200
+
 
 class ObservationReply(BaseModel):
     """Something that was observed."""
@@ -51,8 +53,6 @@ class ObservationReply(BaseModel):
 
 def observation_reply(observation: Observation, detail: Detail) -> ObservationReply:
     """An observation, whole or its beginning."""
-    from codebase_mcp.records.recall import preview  # noqa: PLC0415 - not for the handshake
-
     content, cut, relevance = observation.content, False, observation.relevance
     if detail == "preview":
         content, cut = preview(content)
@@ -69,3 +69,18 @@ def observation_reply(observation: Observation, detail: Detail) -> ObservationRe
     if cut:
         reply.truncated = True
     return reply
+
+
+def preview(content: str) -> tuple[str, bool]:
+    """The first 200 characters, back to the end of a word; and whether anything was cut."""
+    if len(content) <= PREVIEW_CHARS:
+        return content, False
+    cut = content[:PREVIEW_CHARS]
+    if not content[PREVIEW_CHARS].isspace():
+        cut = cut[: _last_space(cut)]
+    return cut.rstrip(), True
+
+
+def _last_space(text: str) -> int:
+    """The position of the last white space of a text; its length if it has none."""
+    return next((i for i in reversed(range(len(text))) if text[i].isspace()), len(text))

@@ -116,37 +116,25 @@ async def session(caller: Caller, arguments: Session) -> SessionReply:
     - get_context: observations, tasks, agents, branch and commit of a session, to pick up where
       somebody left off.
     """
-    match arguments.operation:
-        case "start":
-            return await _start(caller, arguments)
-        case "end":
-            return await _end(caller, arguments)
-        case "get_context":
-            return await _get_context(caller, arguments)
+    # Imports within functions are not for the handshake.
+    from codebase_mcp.records.sessions import end_session, start_session  # noqa: PLC0415
 
-
-async def _start(caller: Caller, arguments: Session) -> SessionReply:
-    from codebase_mcp.records.sessions import start_session  # noqa: PLC0415 - not for the
-    # handshake, like all imports within functions
-
-    directory = caller.identity.directory
+    if arguments.operation == "get_context":
+        return await _get_context(caller, arguments)
+    directory, session_id = caller.identity.directory, arguments.session_id
     head = await _head_of(directory)
     async with caller.enter(arguments.project_id) as project:
-        started = await start_session(
-            project.tx, arguments.session_id, project.owner, directory, head
-        )
+        if arguments.operation == "start":
+            record = await start_session(project.tx, session_id, project.owner, directory, head)
+        else:
+            record = await end_session(project.tx, session_id, head)
+    is_start = arguments.operation == "start"
     return SessionReply.of(
-        project, session_id=started.id, status="started", timestamp=started.started_at
+        project,
+        session_id=record.id,
+        status="started" if is_start else "ended",
+        timestamp=record.started_at if is_start else record.ended_at,
     )
-
-
-async def _end(caller: Caller, arguments: Session) -> SessionReply:
-    from codebase_mcp.records.sessions import end_session  # noqa: PLC0415
-
-    head = await _head_of(caller.identity.directory)
-    async with caller.enter(arguments.project_id) as project:
-        ended = await end_session(project.tx, arguments.session_id, head)
-    return SessionReply.of(project, session_id=ended.id, status="ended", timestamp=ended.ended_at)
 
 
 async def _get_context(caller: Caller, arguments: Session) -> SessionReply:

@@ -7,7 +7,7 @@ from uuid import UUID
 import pytest
 
 from codebase_mcp.errors import InvalidInput
-from codebase_mcp.records.anchors import Anchor, CodeReference
+from codebase_mcp.records.anchoring import Anchor, CodeReference
 from codebase_mcp.tools.fields import AnchorArgument, anchor_replies, places_of
 from codebase_mcp.tools.tasks import CreateTask
 

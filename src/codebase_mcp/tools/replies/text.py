@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from codebase_mcp.app.app import SearchReport
-    from codebase_mcp.records.notes import Note
+    from codebase_mcp.records.anchors import Note
     from codebase_mcp.search.history import LastChange
     from codebase_mcp.search.hits import Hit
     from codebase_mcp.symbols.usage import Usage

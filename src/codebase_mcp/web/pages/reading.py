@@ -18,7 +18,7 @@ from starlette.responses import Response
 from codebase_mcp.app.history import changes_of
 from codebase_mcp.errors import InvalidInput, NotFound
 from codebase_mcp.model import WORKTREE, Symbol
-from codebase_mcp.records.notes import Note, notes_in_file
+from codebase_mcp.records.anchors import Note, notes_in_file
 from codebase_mcp.source.commit_log import Lines
 from codebase_mcp.symbols.answer import SymbolQuestion
 from codebase_mcp.symbols.lookup import clean_path
