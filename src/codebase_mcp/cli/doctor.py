@@ -14,14 +14,14 @@ from rich.text import Text
 from codebase_mcp.access.health import model_notices
 from codebase_mcp.access.keys import list_keys
 from codebase_mcp.app.app import App
-from codebase_mcp.cli.callers import callers_in_words
-from codebase_mcp.cli.hints import in_commands
+from codebase_mcp.cli.keys import callers_in_words
 from codebase_mcp.cli.output import print_json
-from codebase_mcp.cli.showing import counted
 from codebase_mcp.cli.terminal import Terminal
+from codebase_mcp.cli.tool_commands import in_commands
 from codebase_mcp.errors import CodebaseError, InternalError
 from codebase_mcp.index.identity import PROGRAM_VERSION
 from codebase_mcp.settings.loading import Settings
+from codebase_mcp.tools.text import counted
 
 CANARY_PROJECT = "codebase-mcp-doctor"
 _CANARY = '''\

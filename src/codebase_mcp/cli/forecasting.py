@@ -12,14 +12,13 @@ from rich.text import Text
 
 from codebase_mcp.app.app import App
 from codebase_mcp.app.dry_run import IndexForecast
-from codebase_mcp.cli.calling import identity_here
-from codebase_mcp.cli.cloning import cloned_source
+from codebase_mcp.cli.indexing import cloned_source
 from codebase_mcp.cli.output import print_json
+from codebase_mcp.cli.shell import identity_here
 from codebase_mcp.cli.terminal import Terminal
 from codebase_mcp.index.forecast import Share
 from codebase_mcp.printable import printable_line
 from codebase_mcp.settings.loading import Settings
-from codebase_mcp.tools.rules import check_project_id
 
 MAX_FAILURES_SHOWN = 20
 
@@ -30,7 +29,7 @@ async def dry_run(options: argparse.Namespace, settings: Settings) -> int:
     async with await App.open(settings) as app:
         report = await app.dry_run.of(
             source.path,
-            check_project_id(options.project),
+            options.project,
             force_reindex=options.force,
             identity=identity_here(settings),
         )

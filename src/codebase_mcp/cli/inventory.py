@@ -15,17 +15,15 @@ from codebase_mcp.app.app import App, ProjectFacts
 from codebase_mcp.app.background.detached import allow_worker_start
 from codebase_mcp.app.background.indexing import IndexingState, indexing_state
 from codebase_mcp.app.freshness.trees import TreeState
-from codebase_mcp.cli.asking import CHECK_MS
-from codebase_mcp.cli.calling import identity_here
-from codebase_mcp.cli.hints import in_commands
 from codebase_mcp.cli.model import in_words, secondary_state
-from codebase_mcp.cli.output import print_json
-from codebase_mcp.cli.showing import counted, encoding_counts
+from codebase_mcp.cli.output import encoding_counts, print_json
+from codebase_mcp.cli.shell import CHECK_MS, identity_here
 from codebase_mcp.cli.terminal import Terminal
+from codebase_mcp.cli.tool_commands import in_commands
 from codebase_mcp.index.inventory import RepositoryFacts
 from codebase_mcp.index.queue import NO_WORKER
 from codebase_mcp.settings.loading import Settings
-from codebase_mcp.tools.rules import check_project_id
+from codebase_mcp.tools.text import counted
 
 # What a person should know about an index that is not ready.
 _NOTES = {
@@ -40,11 +38,10 @@ _NOTES = {
 
 async def status(options: argparse.Namespace, settings: Settings) -> int:
     """The repositories of a project: sizes, freshness, failures."""
-    project_id = check_project_id(options.project)
     identity = identity_here(settings)
     async with await App.open(settings) as app:
         allow_worker_start(app)
-        project, _ = await app.resolver.resolve(project_id, identity)
+        project, _ = await app.resolver.resolve(options.project, identity)
         facts = await app.projects([project])
         repositories = facts[0].repositories if facts else ()
         states = await app.freshness.check(project, budget_s=CHECK_MS / 1000)
@@ -52,7 +49,7 @@ async def status(options: argparse.Namespace, settings: Settings) -> int:
         has_started_worker = is_outdated and app.jobs.start_worker is not None
         notices = model_notices(repositories, app.models)
         secondary = await secondary_state(app, project)
-        indexing = await indexing_state(app, project_id, identity=identity)
+        indexing = await indexing_state(app, options.project, identity=identity)
     if options.json:
         content = [_as_json(r) | _state_json(states.get(r.id)) for r in repositories]
         return print_json(content)
@@ -72,11 +69,10 @@ async def status(options: argparse.Namespace, settings: Settings) -> int:
 
 async def projects(options: argparse.Namespace, settings: Settings) -> int:
     """All projects, or the named project, with their repositories."""
-    project_id = check_project_id(options.project)
     async with await App.open(settings) as app:
         listed = await app.projects()
     if options.project is not None:
-        listed = [facts for facts in listed if facts.project.project_id == project_id]
+        listed = [facts for facts in listed if facts.project.project_id == options.project]
     if options.json:
         return print_json([_project_json(facts) for facts in listed])
     whole_path = Column("repository", overflow="fold")

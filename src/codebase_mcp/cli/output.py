@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -41,6 +42,12 @@ def local_time(time: datetime | str | None) -> str:
         return ""
     at = datetime.fromisoformat(time) if isinstance(time, str) else time
     return at.astimezone().strftime("%Y-%m-%d %H:%M")
+
+
+def encoding_counts(encodings: Mapping[str, int]) -> str:
+    """How many files are not in UTF-8, by encoding."""
+    counts = ", ".join(f"{number} in {name}" for name, number in encodings.items())
+    return f"not UTF-8: {counts}"
 
 
 def print_json(content: Any, *, indent: int | None = 2) -> int:

@@ -35,8 +35,7 @@ from mcp_types import (
     jsonrpc_message_adapter,
 )
 
-from codebase_mcp.tools.protocol_server import protocol_server
-from codebase_mcp.tools.server import AppHolder
+from codebase_mcp.tools.server import AppHolder, protocol_server
 from codebase_mcp.web.shutdown import REPLY_S, Shutdown
 
 if TYPE_CHECKING:

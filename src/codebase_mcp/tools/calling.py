@@ -17,9 +17,8 @@ from codebase_mcp.secrets.values import mask_values
 from codebase_mcp.settings.table import DEFAULT_REPLY_CHARS
 from codebase_mcp.telemetry.calls import tool_call
 from codebase_mcp.tools.arguments import aliases_in, check_operation
-from codebase_mcp.tools.clients import Replies
 from codebase_mcp.tools.fields import RecordReply
-from codebase_mcp.tools.reply import Reply, unexpected
+from codebase_mcp.tools.reply import Replies, Reply, unexpected
 from codebase_mcp.tools.running import CallQueue
 from codebase_mcp.tools.toolset import Caller, ToolSpec
 

@@ -1,16 +1,19 @@
-"""Running and waiting calls, and their end at shutdown."""
+"""Running and waiting calls, and their end: at shutdown, or when their client disconnects."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import AsyncExitStack, asynccontextmanager
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakValueDictionary
 
 import anyio
 
 from codebase_mcp.errors import Overloaded, ShuttingDown
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
 
 Content = TypeVar("Content")
 
@@ -172,3 +175,29 @@ def shutting_down(what: str) -> ShuttingDown:
         f"The server is shutting down: {what}",
         hint="Call again when the server is back. What an index run has stored is kept.",
     )
+
+
+async def until_hang_up(request: Request, call: Coroutine[Any, Any, Content]) -> Content:
+    """The result of a call, which is cancelled when its client disconnects.
+
+    Raises:
+        ClientDisconnect: the client has disconnected.
+    """
+    from starlette.requests import ClientDisconnect  # noqa: PLC0415 - for HTTP alone
+
+    answer, hang_up = asyncio.create_task(call), asyncio.create_task(_hang_up(request))
+    both: tuple[asyncio.Task[Any], ...] = (answer, hang_up)
+    try:
+        await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+        if answer.done():
+            return answer.result()
+        raise ClientDisconnect
+    finally:
+        for task in both:
+            task.cancel()
+        await asyncio.wait(both)
+
+
+async def _hang_up(request: Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass

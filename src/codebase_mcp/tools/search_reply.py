@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Literal, Self
+from typing import TYPE_CHECKING, Literal
 from uuid import UUID
 
 from pydantic import BaseModel, Field, PrivateAttr
@@ -11,12 +11,13 @@ from pydantic import BaseModel, Field, PrivateAttr
 from codebase_mcp.index.progress import RunPhase
 from codebase_mcp.model import WORKTREE
 from codebase_mcp.tools.fields import NoteReply, ScopeReply, note_replies, scope_reply
-from codebase_mcp.tools.reply import Reply, as_text
-from codebase_mcp.tools.search_help import HelpReply, help_reply
+from codebase_mcp.tools.reply import TextReply, as_text
+from codebase_mcp.tools.text import joined
 
 if TYPE_CHECKING:
     from codebase_mcp.app.app import SearchReport
     from codebase_mcp.app.freshness.verified_search import IndexFreshness
+    from codebase_mcp.search.help import Help
     from codebase_mcp.search.hits import Hit
     from codebase_mcp.symbols.usage import Usage
 
@@ -141,20 +142,42 @@ class IndexState(BaseModel):
     )
 
 
-class TextReply(Reply):
-    """A reply that may be only a text."""
+class BetterFileReply(BaseModel):
+    repository_id: UUID
+    file_path: str
+    similarity_score: float
 
-    _text: str | None = PrivateAttr(None)
 
-    @classmethod
-    def of_text(cls, text: str) -> Self:
-        """A reply that is this text."""
-        reply = cls()
-        reply._text = text
-        return reply
+class HelpReply(BaseModel):
+    """Why the results are few or poor, and what to ask instead."""
+
+    hint: str = Field(description="What to do next.")
+    reasons: list[str]
+    words: dict[str, int] = Field(description="In how many chunks each word of the query occurs.")
+    nearest_words: dict[str, list[str]] = Field(
+        description="For words that this code lacks or hardly uses: its own words that are near."
+    )
+    without_filters: BetterFileReply | None = Field(
+        default=None, description="The best file where the filters hide a better one."
+    )
 
     def as_text(self) -> str:
-        return super().as_text() if self._text is None else self._text
+        """What to do next, then why."""
+        near = (
+            f"{word}: {', '.join(words)}" for word, words in self.nearest_words.items() if words
+        )
+        lacking = [word for word, chunks in self.words.items() if not chunks]
+        better = self.without_filters
+        lines = [
+            f"Try: {self.hint}",
+            *self.reasons,
+            f"Not in this code: {', '.join(lacking)}" if lacking else None,
+            joined("Its own words", "; ".join(near), by=": ")
+            if any(self.nearest_words.values())
+            else None,
+            f"Without filters: {better.file_path} ({better.similarity_score})" if better else None,
+        ]
+        return "\n".join(line for line in lines if line)
 
 
 class SearchReply(TextReply):
@@ -255,6 +278,23 @@ def _with_more(reply: SearchReply, report: SearchReport) -> SearchReply:
             result.last_change = LastChange(
                 commit=change.commit, author=change.author, date=date, subject=change.subject
             )
+    return reply
+
+
+def help_reply(help: Help) -> HelpReply:
+    """Help as clients see it."""
+    reply = HelpReply(
+        hint=help.hint,
+        reasons=list(help.reasons),
+        words=dict(help.words),
+        nearest_words={word: list(near) for word, near in help.nearest.items()},
+    )
+    if help.better is not None:
+        reply.without_filters = BetterFileReply(
+            repository_id=help.better.repository_id,
+            file_path=help.better.file_path,
+            similarity_score=help.better.similarity,
+        )
     return reply
 
 

@@ -1,4 +1,4 @@
-"""The tool ``session`` of the toolset ``memory``: stretches of work."""
+"""The tool ``session`` of the toolset ``memory``: stretches of work, and what they observed."""
 
 from __future__ import annotations
 
@@ -11,9 +11,16 @@ from uuid import UUID
 
 from pydantic import BaseModel, Field
 
+from codebase_mcp.records.vocabulary import ObservationType
 from codebase_mcp.tools.arguments import Arguments
-from codebase_mcp.tools.fields import ProjectId, RecordReply, ShownName
-from codebase_mcp.tools.observations import ObservationReply, observation_reply
+from codebase_mcp.tools.fields import (
+    AnchorReply,
+    ProjectId,
+    RecordReply,
+    ShownName,
+    anchor_lines,
+    anchor_replies,
+)
 from codebase_mcp.tools.reply import ReplyPart
 from codebase_mcp.tools.rules import MAX_SESSION_ID_CHARS, text
 from codebase_mcp.tools.text import joined, moment
@@ -27,6 +34,8 @@ if TYPE_CHECKING:
 
 OBSERVATIONS_SHOWN = 20
 
+Detail = Literal["full", "preview"]
+
 
 class Session(Arguments):
     operation: Annotated[Literal["start", "end", "get_context"], Field(description="What to do.")]
@@ -36,6 +45,58 @@ class Session(Arguments):
         Field(description="A name that you choose: auth-refactor-2."),
     ]
     project_id: ProjectId = None
+
+
+class ObservationReply(BaseModel):
+    """Something that was observed."""
+
+    id: UUID
+    content: str
+    type: ObservationType
+    relevance_score: float | None = Field(
+        description="How surely it answers the query, 0 to 1; null where nothing was asked."
+    )
+    created_at: datetime
+    tags: list[str]
+    session_id: str | None
+    anchors: list[AnchorReply]
+    truncated: bool = Field(default=False, description="The content goes on: get shows all.")
+
+    def text_lines(self) -> Iterator[str]:
+        """A line about it, its anchors, and its content."""
+        score = self.relevance_score
+        yield joined(
+            str(self.id),
+            self.type,
+            moment(self.created_at),
+            None if score is None else f"{score:.2f}",
+            f"tags: {', '.join(self.tags)}" if self.tags else None,
+            f"session: {self.session_id}" if self.session_id else None,
+        )
+        yield from anchor_lines(self.anchors)
+        yield self.content + (" …" if self.truncated else "")
+
+
+def observation_reply(observation: Observation, detail: Detail) -> ObservationReply:
+    """An observation, whole or its beginning."""
+    from codebase_mcp.records.recall import preview  # noqa: PLC0415 - not for the handshake
+
+    content, cut, relevance = observation.content, False, observation.relevance
+    if detail == "preview":
+        content, cut = preview(content)
+    reply = ObservationReply(
+        id=observation.id,
+        content=content,
+        type=observation.type,
+        relevance_score=None if relevance is None else round(relevance, 4),
+        created_at=observation.created_at,
+        tags=list(observation.tags),
+        session_id=observation.session_id,
+        anchors=anchor_replies(observation.anchors),
+    )
+    if cut:
+        reply.truncated = True
+    return reply
 
 
 class TaskTouched(ReplyPart):

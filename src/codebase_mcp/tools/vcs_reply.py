@@ -1,14 +1,27 @@
-"""The reply of the tool ``vcs``."""
+"""The reply of the tool ``vcs``: commits, comparisons and the impact of a change, as JSON."""
 
 from __future__ import annotations
 
-from typing import Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, Field
+from pydantic import AfterValidator, BaseModel, Field
 
 from codebase_mcp.secrets.masking import mask_token
 from codebase_mcp.tools.fields import ProjectReply, ScopeReply, ShownName
-from codebase_mcp.tools.search_reply import BriefResult, TextReply
+from codebase_mcp.tools.reply import ReplyPart, TextReply
+from codebase_mcp.tools.search_reply import BriefResult
+
+if TYPE_CHECKING:
+    from codebase_mcp.changes.compare import Comparison, Difference, Differences
+    from codebase_mcp.changes.impact import Impact
+    from codebase_mcp.changes.symbols import ChangedSymbol
+
+# Definitions of a file that are listed as added, as changed, as removed or as moved.
+MAX_SYMBOLS = 100
+# Files that are listed by default.
+MAX_FILES = 100
+# Files that change together with the changed files; look_at_first has the likeliest of them.
+MAX_TOGETHER = 20
 
 
 class SymbolEntry(BaseModel):
@@ -39,17 +52,21 @@ class DifferenceEntry(BaseModel):
     symbols_left_out: int = Field(default=0, description="Beyond the first 100 of a sort.")
 
 
-class CompanionEntry(BaseModel):
+class CompanionEntry(ReplyPart):
     """A file that was left alone, but usually changes together with a changed one."""
 
     path: str
     is_test: bool
     changed_file: str
     support: int = Field(description="How many commits touched both.")
-    confidence: float = Field(description="Their share of the commits that touched changed_file.")
+    confidence: Annotated[
+        float,
+        AfterValidator(lambda share: round(share, 2)),
+        Field(description="Their share of the commits that touched changed_file."),
+    ]
 
 
-class UserEntry(BaseModel):
+class UserEntry(ReplyPart):
     """A place in another file that uses a definition that changed or is gone."""
 
     path: str
@@ -62,7 +79,7 @@ class UserEntry(BaseModel):
     reason: str
 
 
-class ReasonEntry(BaseModel):
+class ReasonEntry(ReplyPart):
     """A part of the score: 1 - (1 - points of the first) * (1 - those of the second) and so on."""
 
     name: str
@@ -71,7 +88,7 @@ class ReasonEntry(BaseModel):
     text: ShownName
 
 
-class PlaceEntry(BaseModel):
+class PlaceEntry(ReplyPart):
     """A place to look at, and why."""
 
     path: str
@@ -141,3 +158,75 @@ class VcsReply(TextReply, ProjectReply):
     def of_text(cls, text: str) -> Self:
         """A reply that is this text; names in it may hold tokens."""
         return super().of_text(mask_token(text))
+
+
+def comparison_reply(comparison: Comparison, limit: int) -> VcsReply:
+    """A comparison for programs, with at most ``limit`` files."""
+    return VcsReply(
+        branch_a=comparison.a,
+        branch_b=comparison.b,
+        commits_ahead=comparison.commits_ahead,
+        commits_behind=comparison.commits_behind,
+        base_commit=comparison.base,
+        **_differences(comparison.differences, limit),
+        notices=list(comparison.notices),
+    )
+
+
+def impact_reply(impact: Impact, limit: int | None) -> VcsReply:
+    """An impact for programs, with at most ``limit`` entries in each list."""
+    return VcsReply(
+        change=impact.change.label,
+        score=impact.score,
+        reasons=[*map(ReasonEntry.model_validate, impact.reasons)],
+        look_at_first=[*map(PlaceEntry.model_validate, impact.places)],
+        changes_together=[
+            *map(CompanionEntry.model_validate, impact.companions[: limit or MAX_TOGETHER])
+        ],
+        used_by=[*map(UserEntry.model_validate, impact.users[: limit or MAX_FILES])],
+        history_commits=impact.history_commits,
+        **_differences(impact.change.differences, limit or MAX_FILES),
+        notices=list(impact.change.notices),
+    )
+
+
+def _differences(differences: Differences, limit: int) -> dict[str, Any]:
+    shown = differences.files[:limit]
+    return {
+        "files_changed": differences.total,
+        "lines_added": differences.lines_added,
+        "lines_removed": differences.lines_removed,
+        "differences": [_difference(difference) for difference in shown],
+        "differences_left_out": differences.total - len(shown),
+        "not_compared": dict(differences.left_out),
+    }
+
+
+def _difference(difference: Difference) -> DifferenceEntry:
+    file, changes = difference.file, difference.symbols
+    entry = DifferenceEntry(
+        path=file.path,
+        status=file.status,
+        lines_added=file.lines_added,
+        lines_removed=file.lines_removed,
+    )
+    if file.old_path is not None:
+        entry.old_path = file.old_path
+    if changes is not None:
+        entry.symbols_added = _symbols(changes.added)
+        entry.symbols_changed = _symbols(changes.changed)
+        entry.symbols_removed = _symbols(changes.removed)
+        if changes.moved:
+            entry.symbols_moved = _symbols(changes.moved)
+        lists = changes.added, changes.changed, changes.removed, changes.moved
+        if left_out := sum(max(0, len(symbols) - MAX_SYMBOLS) for symbols in lists):
+            entry.symbols_left_out = left_out
+    return entry
+
+
+def _symbols(symbols: list[ChangedSymbol]) -> list[SymbolEntry]:
+    names = ("name", "kind", "start_line", "end_line", "old_name", "old_path")
+    return [
+        SymbolEntry(**{n: value for n in names if (value := getattr(symbol, n)) is not None})
+        for symbol in symbols[:MAX_SYMBOLS]
+    ]

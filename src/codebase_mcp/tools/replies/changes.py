@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from codebase_mcp.model import FileKind
 from codebase_mcp.printable import printable_line
+from codebase_mcp.tools.text import counted
 
 if TYPE_CHECKING:
     from codebase_mcp.changes.compare import Comparison, Difference, Differences
@@ -55,11 +56,6 @@ def _totals(differences: Differences) -> str:
     if not differences.has_details:
         return f"{files} changed"
     return f"{files} changed, +{differences.lines_added} -{differences.lines_removed}"
-
-
-def counted(count: int, noun: str) -> str:
-    """A number with its noun."""
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def _file_line(difference: Difference) -> str:

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 from codebase_mcp.printable import printable_line
 from codebase_mcp.settings.table import DEFAULT_REPLY_CHARS
-from codebase_mcp.tools.replies.changes import counted
-from codebase_mcp.tools.replies.paths import scope_note
+from codebase_mcp.tools.text import counted, scope_note
 
 if TYPE_CHECKING:
     from codebase_mcp.app.reports import HistoryReport, SymbolReport

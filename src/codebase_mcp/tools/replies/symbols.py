@@ -11,8 +11,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from codebase_mcp.printable import printable_line
-from codebase_mcp.tools.replies.changes import counted
-from codebase_mcp.tools.replies.paths import scope_note, shown_path
+from codebase_mcp.tools.text import counted, scope_note, shown_path
 
 if TYPE_CHECKING:
     from codebase_mcp.app.symbols import SymbolReport

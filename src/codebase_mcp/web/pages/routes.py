@@ -11,8 +11,8 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from codebase_mcp.errors import CodebaseError
-from codebase_mcp.tools.disconnects import until_hang_up
 from codebase_mcp.tools.reply import unexpected
+from codebase_mcp.tools.running import until_hang_up
 from codebase_mcp.values import require_storable
 from codebase_mcp.web.pages.site import SIGN_IN, Site, refusal_of
 

@@ -6,18 +6,18 @@ sure the answer is. The form is the contract's, "Replies for models and replies 
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from codebase_mcp.chunking.lines import split_lines
 from codebase_mcp.model import WORKTREE
 from codebase_mcp.printable import printable, printable_line
+from codebase_mcp.search.definitions import description_lines
 from codebase_mcp.search.help import NO_HINT, is_elsewhere, secondary_note, state_note
 from codebase_mcp.settings.table import DEFAULT_REPLY_CHARS
-from codebase_mcp.tools.replies.excerpt import MAX_LINE_CHARS, excerpt, widened
-from codebase_mcp.tools.replies.paths import scope_note, shown_path
+from codebase_mcp.tools.text import scope_note, shown_path
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -55,6 +55,19 @@ _MAX_CHANGE_CHARS = 90
 
 # The most lines of a definition that is shown in full.
 MAX_DEFINITION_LINES = 30
+
+# The number of lines shown before and after a matching line.
+AROUND = 2
+
+# The most lines of a signature that are shown.
+_SIGNATURE_LINES = 4
+_SIGNATURE_ENDS = (":", "{", "=", "=>", "(", "do", "then", ";")
+
+# Leaving out fewer lines than this saves nothing: the mark takes a line.
+_LEAST_GAP = 2
+
+# A longer line is cut: minified code has lines of megabytes.
+MAX_LINE_CHARS = 160
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +203,9 @@ def _shares(hits: Sequence[Hit], max_chars: int) -> list[_Share]:
     if is_elsewhere(hits):
         return [_Share(0, 0, 2)] * min(len(hits), MAX_NAMED)
     scores = [hit.similarity_score for hit in hits]
-    alike = sum(1 for _ in takewhile(lambda score: score >= SIMILAR_SHARE * scores[0], scores))
+    alike = sum(
+        1 for _ in itertools.takewhile(lambda score: score >= SIMILAR_SHARE * scores[0], scores)
+    )
     with_code = min(alike, MAX_WITH_CODE)
     scale = max_chars / DEFAULT_REPLY_CHARS
     plan = []
@@ -331,3 +346,54 @@ def _head(report: SearchReport) -> list[str]:
     if note and index.state != "unchecked":
         head.append(note)
     return [*head, *filter(None, [secondary_note(report.answer.secondary_model)])]
+
+
+def excerpt(
+    lines: Sequence[str], matching: Sequence[int], *, most_lines: int, most_chars: int
+) -> list[int]:
+    """The indices (0-based, ascending) of the lines to show.
+
+    All lines if they fit; else the signature and the lines that match best (``matching``, best
+    first), each with the lines around it, as many as fit; at least the best line alone.
+    """
+    end = max((index for index, line in enumerate(lines) if line.strip()), default=-1) + 1
+    costs = [min(len(line.rstrip()), MAX_LINE_CHARS) + 6 for line in lines[:end]]
+    if end <= most_lines and sum(costs) <= most_chars:
+        return list(range(end))
+    head = set(_signature(lines, end))
+    shown = head
+    for index in matching or range(end):
+        narrower = range(AROUND - 1, -1, -1) if shown == head else ()
+        for around in (AROUND, *narrower):
+            window = range(max(index - around, 0), min(index + around + 1, end))
+            more = _closed(shown | set(window))
+            if len(more) <= most_lines and sum(costs[line] for line in more) <= most_chars:
+                shown = more
+                break
+        else:
+            break
+    return sorted(shown)
+
+
+def widened(indices: Sequence[int], around: int, count: int) -> list[int]:
+    """The indices with ``around`` lines before and after each, of ``count`` lines in all."""
+    near = {line for index in indices for line in range(index - around, index + around + 1)}
+    return sorted(_closed(near & set(range(count))))
+
+
+def _closed(indices: set[int]) -> set[int]:
+    """The indices, with the gaps that are too small to be left out."""
+    closed = set(indices)
+    for first, second in itertools.pairwise(sorted(indices)):
+        if 1 < second - first <= _LEAST_GAP:
+            closed.update(range(first + 1, second))
+    return closed
+
+
+def _signature(lines: Sequence[str], end: int) -> range:
+    """The indices of the head of a definition, below the comment that describes it."""
+    first = description_lines(lines)
+    for index in range(first, min(first + _SIGNATURE_LINES, end)):
+        if lines[index].rstrip().endswith(_SIGNATURE_ENDS):
+            return range(first, index + 1)
+    return range(first, min(first + 1, end))
