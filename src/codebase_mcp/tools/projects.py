@@ -18,7 +18,6 @@ from codebase_mcp.tools.fields import (
     ProjectId,
     ProjectReply,
     SecondTierEntry,
-    second_tier_entry,
 )
 from codebase_mcp.tools.reply import ReplyPart
 from codebase_mcp.tools.rules import PROJECT_ID, text
@@ -253,7 +252,7 @@ async def _get_health(caller: Caller, arguments: ProjectQuestion) -> ProjectQues
         notices=health.notices,
     )
     if health.secondary_model is not None:
-        reply.second_tier = second_tier_entry(health.secondary_model)
+        reply.second_tier = SecondTierEntry.model_validate(health.secondary_model)
     if health.jobs is not None:
         reply.jobs = JobsEntry.model_validate(health.jobs)
     if health.source is not None:

@@ -7,11 +7,13 @@ import logging
 import os
 from collections.abc import Collection, Iterator, Mapping
 from copy import copy
+from datetime import datetime
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 from uuid import uuid4
 
-from pydantic import BaseModel, ConfigDict, PrivateAttr
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, PrivateAttr
 
 from codebase_mcp.errors import CodebaseError, InternalError
 from codebase_mcp.telemetry.logs import bound
@@ -27,11 +29,29 @@ _log = logging.getLogger(__name__)
 
 Replies = Literal["json", "text"]
 
+IsoTime = Annotated[str, BeforeValidator(datetime.isoformat)]
+"""A time in ISO 8601."""
+
+
+def rounded(digits: int) -> AfterValidator:
+    """Rounds the values of a field."""
+    return AfterValidator(partial(round, ndigits=digits))
+
 
 class ReplyPart(BaseModel):
     """A part of a reply; it can be made of any value that has its fields as attributes."""
 
     model_config = ConfigDict(from_attributes=True)
+
+    @classmethod
+    def made_from(cls, value: object) -> Self:
+        """The part with the attributes of a value; optional fields as by default are left out."""
+        part = cls.model_validate(value)
+        for name in [*part.model_fields_set]:
+            field = cls.model_fields[name]
+            if not field.is_required() and getattr(part, name) == field.default:
+                part.model_fields_set.discard(name)
+        return part
 
 
 class ErrorShape(BaseModel):

@@ -19,7 +19,6 @@ from codebase_mcp.tools.fields import (
     RecordReply,
     ShownName,
     anchor_lines,
-    anchor_replies,
 )
 from codebase_mcp.tools.reply import ReplyPart
 from codebase_mcp.tools.rules import MAX_SESSION_ID_CHARS, text
@@ -92,7 +91,7 @@ def observation_reply(observation: Observation, detail: Detail) -> ObservationRe
         created_at=observation.created_at,
         tags=list(observation.tags),
         session_id=observation.session_id,
-        anchors=anchor_replies(observation.anchors),
+        anchors=[*map(AnchorReply.model_validate, observation.anchors)],
     )
     if cut:
         reply.truncated = True

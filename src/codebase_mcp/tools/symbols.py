@@ -17,7 +17,6 @@ from codebase_mcp.tools.fields import (
     RepositoryChoice,
     ScopeReply,
     named_repository,
-    scope_reply,
 )
 from codebase_mcp.tools.reply import ReplyPart, TextReply, as_text
 from codebase_mcp.tools.rules import REF, text
@@ -246,7 +245,7 @@ def symbol_reply(report: SymbolReport, max_chars: int | None) -> SymbolReply:
             operation=report.question.operation,
             left_out=total - count,
             latency_ms=round(report.latency_ms, 2),
-            scope=scope_reply(report.scope),
+            scope=ScopeReply.model_validate(report.scope),
             **{**fields, name: shown[:count]},
         )
 

@@ -12,11 +12,7 @@ from codebase_mcp.errors import InvalidInput
 from codebase_mcp.tools.arguments import Arguments
 from codebase_mcp.tools.catalog import tool_named
 from codebase_mcp.tools.code import index_reply, index_with_progress
-from codebase_mcp.tools.fields import (
-    RepositoryChoice,
-    named_repository,
-    scope_reply,
-)
+from codebase_mcp.tools.fields import RepositoryChoice, ScopeReply, named_repository
 from codebase_mcp.tools.rules import PROJECT_ID, QUERY, REF, REPO_PATH, text
 from codebase_mcp.tools.search_reply import brief_results
 from codebase_mcp.tools.toolset import REPEATS, Caller, Operation, Toolset
@@ -32,7 +28,6 @@ from codebase_mcp.tools.vcs_reply import (
 if TYPE_CHECKING:
     from codebase_mcp.app.changes import Repository
     from codebase_mcp.changes.impact import Change
-    from codebase_mcp.search.history import FoundCommit
     from codebase_mcp.source.git_directory import GitRepository
 
 TOOLSET = Toolset(
@@ -40,8 +35,6 @@ TOOLSET = Toolset(
 )
 
 MAX_REF_CHARS = 500
-# The most paths of a commit that are listed.
-MAX_PATHS = 50
 # The results of a search without a limit.
 DEFAULT_RESULTS = 10
 
@@ -231,7 +224,7 @@ async def _search_branch(caller: Caller, arguments: Vcs) -> VcsReply:
     return VcsReply(
         project_id=report.project.project_id,
         project_source=report.project_source,
-        scope=scope_reply(report.scope),
+        scope=ScopeReply.model_validate(report.scope),
         results=brief_results(report),
         count=len(report.answer.hits),
         query_time_ms=round(report.latency_ms),
@@ -262,8 +255,8 @@ async def _search_history(caller: Caller, arguments: Vcs) -> VcsReply:
     return VcsReply(
         project_id=report.project.project_id,
         project_source=report.project_source,
-        scope=scope_reply(report.scope),
-        commits=[*map(_commit_entry, report.commits)],
+        scope=ScopeReply.model_validate(report.scope),
+        commits=[*map(CommitEntry.model_validate, report.commits)],
         count=len(report.commits),
         query_time_ms=round(report.latency_ms),
         notices=list(report.notices),
@@ -281,20 +274,6 @@ def _limit(caller: Caller, arguments: Vcs) -> int:
     search = tool_named("search_code").arguments_for(caller.given)
     search.checked({"query": arguments.query or "any", "limit": arguments.limit})
     return arguments.limit
-
-
-def _commit_entry(commit: FoundCommit) -> CommitEntry:
-    return CommitEntry(
-        commit=commit.hash,
-        author=commit.author_name,
-        authored_at=commit.authored_at.isoformat(),
-        message=commit.message,
-        paths=[change.path for change in commit.changes[:MAX_PATHS]],
-        lines_added=commit.added,
-        lines_removed=commit.removed,
-        relevance_score=commit.score,
-        branches=list(commit.branches),
-    )
 
 
 async def _compare(caller: Caller, arguments: Vcs, repository: Repository) -> VcsReply:
@@ -346,5 +325,5 @@ def _in_scope(reply: VcsReply, repository: Repository) -> VcsReply:
     reply.repository_id = str(repository.id)
     reply.project_id = scope.project.project_id
     reply.project_source = scope.source
-    reply.scope = scope_reply(scope)
+    reply.scope = ScopeReply.model_validate(scope)
     return reply

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, BaseModel, Field
+from pydantic import BaseModel, BeforeValidator, Field
 
 from codebase_mcp.secrets.masking import mask_token
 from codebase_mcp.tools.fields import ProjectReply, ScopeReply, ShownName
-from codebase_mcp.tools.reply import ReplyPart, TextReply
+from codebase_mcp.tools.reply import IsoTime, ReplyPart, TextReply, rounded
 from codebase_mcp.tools.search_reply import BriefResult
 
 if TYPE_CHECKING:
@@ -22,9 +22,11 @@ MAX_SYMBOLS = 100
 MAX_FILES = 100
 # Files that change together with the changed files; look_at_first has the likeliest of them.
 MAX_TOGETHER = 20
+# The most paths of a commit that are listed.
+MAX_PATHS = 50
 
 
-class SymbolEntry(BaseModel):
+class SymbolEntry(ReplyPart):
     """A definition; its lines are those of the newer state, of a removed one those of the older."""
 
     name: ShownName
@@ -61,7 +63,7 @@ class CompanionEntry(ReplyPart):
     support: int = Field(description="How many commits touched both.")
     confidence: Annotated[
         float,
-        AfterValidator(lambda share: round(share, 2)),
+        rounded(2),
         Field(description="Their share of the commits that touched changed_file."),
     ]
 
@@ -106,17 +108,23 @@ class IndexedRef(BaseModel):
     chunks_created: int
 
 
-class CommitEntry(BaseModel):
+class CommitEntry(ReplyPart):
     """A commit; paths are the first ones."""
 
-    commit: str
-    author: str
-    authored_at: str
+    commit: str = Field(validation_alias="hash")
+    author: str = Field(validation_alias="author_name")
+    authored_at: IsoTime
     message: str
-    paths: list[str]
-    lines_added: int | None
-    lines_removed: int | None
-    relevance_score: float | None = Field(description="null without a query.")
+    paths: Annotated[
+        list[str],
+        BeforeValidator(lambda changes: [change.path for change in changes[:MAX_PATHS]]),
+        Field(validation_alias="changes"),
+    ]
+    lines_added: int | None = Field(validation_alias="added")
+    lines_removed: int | None = Field(validation_alias="removed")
+    relevance_score: float | None = Field(
+        validation_alias="score", description="null without a query."
+    )
     branches: list[ShownName] = Field(default=[], description="That have it, where HEAD does not.")
 
 
@@ -225,8 +233,4 @@ def _difference(difference: Difference) -> DifferenceEntry:
 
 
 def _symbols(symbols: list[ChangedSymbol]) -> list[SymbolEntry]:
-    names = ("name", "kind", "start_line", "end_line", "old_name", "old_path")
-    return [
-        SymbolEntry(**{n: value for n in names if (value := getattr(symbol, n)) is not None})
-        for symbol in symbols[:MAX_SYMBOLS]
-    ]
+    return [*map(SymbolEntry.made_from, symbols[:MAX_SYMBOLS])]
