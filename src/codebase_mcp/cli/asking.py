@@ -32,9 +32,8 @@ def show(text: str, latency_ms: float | None = None) -> int:
     if not sys.stdout.isatty():
         say(text)
         return 0
-    from codebase_mcp.cli.terminal import Terminal  # noqa: PLC0415 - not into a pipe
+    from codebase_mcp.cli.terminal import console  # noqa: PLC0415 - not into a pipe
 
-    console = Terminal()
     console.print_reply(text)
     if latency_ms is not None:
         console.print(f"{latency_ms:.0f} ms", style="dim")
@@ -78,7 +77,7 @@ async def search(options: argparse.Namespace, settings: Settings) -> int:
 async def log_search(options: argparse.Namespace, settings: Settings) -> int:
     """Search commits, or show the history of a symbol."""
     from codebase_mcp.tools import answers  # noqa: PLC0415
-    from codebase_mcp.tools.replies import history as texts  # noqa: PLC0415 - not for the help
+    from codebase_mcp.tools.replies import changes as texts  # noqa: PLC0415 - not for the help
 
     query = " ".join(options.query)
     filters = {name: getattr(options, name) for name in ("path", "author", "since", "until")}
@@ -125,18 +124,16 @@ def symbol_json(report: SymbolReport, limit: int) -> dict[str, Any]:
         "symbol": report.name,
         "repositories": [
             {
-                "repository_id": str(repository_id),
-                "root": str(report.repositories[repository_id].root),
+                "repository_id": repository_id,
+                "root": report.repositories[repository_id].root,
                 "commits": history.commits,
                 "is_complete": history.is_complete,
                 "events_total": len(history.events),
-                "events": [
-                    asdict(event) | {"at": event.at.isoformat()} for event in history.events[:limit]
-                ],
+                "events": [asdict(event) for event in history.events[:limit]],
             }
             for repository_id, history in report.histories.items()
         ],
-        "notices": list(report.notices),
+        "notices": report.notices,
     }
 
 
@@ -147,11 +144,11 @@ def history_json(report: HistoryReport) -> dict[str, Any]:
         "count": len(report.commits),
         "project_id": report.project.project_id,
         "repositories": {
-            str(repository_id): {"name": facts.name, "root": str(facts.root)}
+            str(repository_id): {"name": facts.name, "root": facts.root}
             for repository_id, facts in report.repositories.items()
         },
         "commits_read": {str(key): count for key, count in report.read.items()},
-        "notices": list(report.notices),
+        "notices": report.notices,
         "latency_ms": round(report.latency_ms, 2),
     }
 
@@ -161,9 +158,9 @@ def _commit_json(commit: FoundCommit) -> dict[str, Any]:
         "commit": commit.hash,
         "author": commit.author_name,
         "email": commit.author_email,
-        "date": commit.authored_at.isoformat(),
+        "date": commit.authored_at,
         **{n: getattr(commit, n) for n in ("subject", "excerpt", "message", "score", "is_merge")},
-        "branches": list(commit.branches),
+        "branches": commit.branches,
         "lines_added": commit.added,
         "lines_removed": commit.removed,
         "paths": [
@@ -176,7 +173,7 @@ def _commit_json(commit: FoundCommit) -> dict[str, Any]:
             for change in commit.changes[:20]
         ],
         "paths_total": commit.paths_total,
-        "repository_id": str(commit.repository_id),
+        "repository_id": commit.repository_id,
     }
 
 
@@ -274,13 +271,13 @@ async def branches(options: argparse.Namespace, settings: Settings) -> int:
         return 0
     from rich.table import Column, Table  # noqa: PLC0415 - on a terminal alone
 
-    from codebase_mcp.cli.terminal import Terminal  # noqa: PLC0415
+    from codebase_mcp.cli.terminal import console  # noqa: PLC0415
 
     distance = [f"ahead of {base}", "behind"] if distances else []
     table = Table(Column("name", overflow="fold"), "kind", "commit", "date", *distance, box=None)
     for ref, row in zip(refs, rows, strict=True):
         table.add_row(*row, style="bold" if ref.is_head else None)
-    Terminal().print(table)
+    console.print(table)
     return 0
 
 
@@ -315,7 +312,5 @@ def _refs(repository: GitRepository) -> tuple[list[Ref], str | None, dict[Ref, t
 
 
 def _ref_json(ref: Ref, distance: tuple[int, int] | None) -> dict[str, Any]:
-    content = asdict(ref) | {
-        "committed_at": datetime.fromtimestamp(ref.committed_at, UTC).isoformat()
-    }
+    content = asdict(ref) | {"committed_at": datetime.fromtimestamp(ref.committed_at, UTC)}
     return content if distance is None else content | {"ahead": distance[0], "behind": distance[1]}

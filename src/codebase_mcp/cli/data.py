@@ -25,7 +25,7 @@ from codebase_mcp.app.background.audit import AuditEntry, load_entries
 from codebase_mcp.app.erasure import Target
 from codebase_mcp.cli.output import ask, local_time, print_json, say
 from codebase_mcp.cli.shell import identity_here
-from codebase_mcp.cli.terminal import Terminal, console
+from codebase_mcp.cli.terminal import console
 from codebase_mcp.database.backup import BackupFacts
 from codebase_mcp.database.supervisor import try_lock
 from codebase_mcp.database.upgrade import SchemaState
@@ -50,7 +50,7 @@ async def migrate(options: argparse.Namespace, settings: Settings) -> int:
         table = Table("schema", "version", "state", box=None)
         for state in states:
             table.add_row(state.schema_name, str(state.version), _in_words(state))
-        Terminal().print(table)
+        console.print(table)
     return 1 if any(state.behind or state.problem for state in states) else 0
 
 
@@ -142,7 +142,7 @@ async def purge(options: argparse.Namespace, settings: Settings) -> int:
     else:
         _show_purged(what, purged)
         if read_again:
-            Terminal().print(warning, style="yellow")
+            console.print(warning, style="yellow")
     return 0 if purged.is_complete else 1
 
 
@@ -193,7 +193,6 @@ def _purge_as_json(what: str, purged: Purged) -> dict[str, object]:
 
 
 def _show_purged(what: str, purged: Purged) -> None:
-    console = Terminal()
     console.print(f"Purged {what}")
     table = Table("table", "rows before", "rows after", box=None)
     for name, before in purged.before.items():
@@ -254,7 +253,7 @@ def age_of(text: str) -> timedelta:
 
 
 def _entry_as_json(entry: AuditEntry) -> dict[str, Any]:
-    return {**asdict(entry), "at": entry.at.isoformat(), "duration_ms": round(entry.duration_ms, 2)}
+    return {**asdict(entry), "duration_ms": round(entry.duration_ms, 2)}
 
 
 async def export_records(options: argparse.Namespace, settings: Settings) -> int:

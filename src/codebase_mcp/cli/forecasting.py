@@ -15,7 +15,7 @@ from codebase_mcp.app.dry_run import IndexForecast
 from codebase_mcp.cli.indexing import cloned_source
 from codebase_mcp.cli.output import print_json
 from codebase_mcp.cli.shell import identity_here
-from codebase_mcp.cli.terminal import Terminal
+from codebase_mcp.cli.terminal import console
 from codebase_mcp.index.forecast import Share
 from codebase_mcp.printable import printable_line
 from codebase_mcp.settings.loading import Settings
@@ -36,7 +36,7 @@ async def dry_run(options: argparse.Namespace, settings: Settings) -> int:
     if options.json:
         print_json(_as_json(report))
     else:
-        _show(report, Terminal())
+        _show(report)
     return 0
 
 
@@ -78,7 +78,7 @@ def _as_json(report: IndexForecast) -> dict[str, Any]:
     return content
 
 
-def _show(report: IndexForecast, console: Terminal) -> None:
+def _show(report: IndexForecast) -> None:
     forecast = report.forecast
     console.print(Text.assemble(("dry run", "bold"), "  ", (str(forecast.root), "dim")))
     console.print(

@@ -73,7 +73,7 @@ async def _ask(app: App, source: Source, options: argparse.Namespace, identity: 
     """Queue a job; a worker is started if none is running."""
     from codebase_mcp.app.background.detached import allow_worker_start  # noqa: PLC0415 - for this alone
     from codebase_mcp.app.background.indexing import start_indexing  # noqa: PLC0415 - for this alone
-    from codebase_mcp.cli.terminal import Terminal  # noqa: PLC0415 - not for programs
+    from codebase_mcp.cli.terminal import console  # noqa: PLC0415 - not for programs
 
     allow_worker_start(app)
     started = await start_indexing(
@@ -89,15 +89,14 @@ async def _ask(app: App, source: Source, options: argparse.Namespace, identity: 
     job = started.job
     if options.json:
         content = {
-            "operation_id": str(job.operation_id),
+            "operation_id": job.operation_id,
             "job": job.id,
-            "repository_id": str(job.repository_id),
+            "repository_id": job.repository_id,
             "project_id": started.project.project_id,
             "project_source": started.project_source,
             "status": job.status,
         }
         return print_json(content)
-    console = Terminal()
     console.print(f"Job {job.id} is queued to index {job.root}")
     if not started.has_worker:
         console.print(f"{NO_WORKER}.", style="yellow")
@@ -113,8 +112,7 @@ async def remove(options: argparse.Namespace, settings: Settings) -> int:
         else:
             removed, shown = await app.remove(options.path, project, identity), options.path
     if options.json:
-        repository_id = None if removed is None else str(removed)
-        print_json({"repository_id": repository_id, "status": "removed"}, indent=None)
+        print_json({"repository_id": removed, "status": "removed"}, indent=None)
     else:
         say(f"Removed {shown}")
     return 0
@@ -122,8 +120,8 @@ async def remove(options: argparse.Namespace, settings: Settings) -> int:
 
 def _print_json(report: IndexReport, source: Source) -> None:
     run = report.run
-    content = {
-        "repository_id": str(run.repository_id),
+    content: dict[str, Any] = {
+        "repository_id": run.repository_id,
         "status": run.status,
         "files_indexed": run.files_indexed,
         "files_unchanged": run.files_unchanged,
@@ -155,10 +153,9 @@ def _print(report: IndexReport, source: Source, *, as_json: bool) -> None:
         return
     from rich.text import Text  # noqa: PLC0415 - not for programs
 
-    from codebase_mcp.cli.terminal import Terminal  # noqa: PLC0415 - not for programs
+    from codebase_mcp.cli.terminal import console  # noqa: PLC0415 - not for programs
 
     run = report.run
-    console = Terminal()
     colour = {"success": "green", "partial": "yellow", "failed": "red"}[run.status]
     console.print(
         Text.assemble((run.status, f"bold {colour}"), f"  {run.name}  ", (str(run.root), "dim"))

@@ -18,7 +18,7 @@ from codebase_mcp.app.freshness.trees import TreeState
 from codebase_mcp.cli.model import in_words, secondary_state
 from codebase_mcp.cli.output import encoding_counts, print_json
 from codebase_mcp.cli.shell import CHECK_MS, identity_here
-from codebase_mcp.cli.terminal import Terminal
+from codebase_mcp.cli.terminal import console
 from codebase_mcp.cli.tool_commands import in_commands
 from codebase_mcp.index.inventory import RepositoryFacts
 from codebase_mcp.index.queue import NO_WORKER
@@ -53,13 +53,12 @@ async def status(options: argparse.Namespace, settings: Settings) -> int:
     if options.json:
         content = [_as_json(r) | _state_json(states.get(r.id)) for r in repositories]
         return print_json(content)
-    console = Terminal()
     if not repositories and not indexing.progress.is_indexing:
         console.print("Nothing is indexed yet. Run: codebase-mcp index PATH")
         return 0
     for repository in repositories:
-        _show(repository, console, states.get(repository.id))
-    _show_indexing(indexing, console, has_worker=indexing.has_worker or has_started_worker)
+        _show(repository, states.get(repository.id))
+    _show_indexing(indexing, has_worker=indexing.has_worker or has_started_worker)
     if secondary is not None:
         console.print(f"secondary model: {in_words(secondary)}", style="dim")
     for notice in notices:
@@ -90,11 +89,11 @@ async def projects(options: argparse.Namespace, settings: Settings) -> int:
             label = ""
         if not facts.repositories:
             table.add_row(label, "—", "0", "0", "never")
-    Terminal().print(table)
+    console.print(table)
     return 0
 
 
-def _show(repository: RepositoryFacts, console: Terminal, state: TreeState | None) -> None:
+def _show(repository: RepositoryFacts, state: TreeState | None) -> None:
     missing = "" if Path(repository.root).is_dir() else "  directory is gone"
     console.print(
         Text.assemble(
@@ -122,7 +121,7 @@ def _show(repository: RepositoryFacts, console: Terminal, state: TreeState | Non
         console.print(f"  skipped: {listed}", style="dim")
 
 
-def _show_indexing(indexing: IndexingState, console: Terminal, *, has_worker: bool) -> None:
+def _show_indexing(indexing: IndexingState, *, has_worker: bool) -> None:
     for repository in indexing.repositories:
         progress = repository.progress
         if progress.is_indexing:
@@ -141,17 +140,15 @@ def _time(repository: RepositoryFacts) -> str:
 def _as_json(repository: RepositoryFacts) -> dict[str, Any]:
     content = asdict(repository)
     content["model"] = content.pop("profile")["model"]
-    content["id"] = str(repository.id)
-    indexed_at = repository.indexed_at
-    content["indexed_at"] = None if indexed_at is None else indexed_at.isoformat()
     return content
 
 
 def _state_json(state: TreeState | None) -> dict[str, Any]:
     if state is None:
         return {}
-    checked_at = None if state.checked_at is None else state.checked_at.isoformat()
-    return {"state": state.state, "files_pending": state.pending, "checked_at": checked_at}
+    return {
+        "state": state.state, "files_pending": state.pending, "checked_at": state.checked_at
+    }  # fmt: skip
 
 
 def _project_json(facts: ProjectFacts) -> dict[str, Any]:

@@ -115,14 +115,15 @@ def _status(job: IndexJob) -> str:
 
 
 def _as_json(job: IndexJob) -> dict[str, Any]:
-    times = {"created_at": job.created_at, "started_at": job.started_at, "ended_at": job.ended_at}
     return {
         "id": job.id,
-        "operation_id": str(job.operation_id),
+        "operation_id": job.operation_id,
         "project_id": job.project_id,
-        "repository_id": str(job.repository_id),
+        "repository_id": job.repository_id,
         "root": job.root,
         "status": _status(job),
-        **{name: None if at is None else at.isoformat() for name, at in times.items()},
+        "created_at": job.created_at,
+        "started_at": job.started_at,
+        "ended_at": job.ended_at,
         "error": job.error,
     }

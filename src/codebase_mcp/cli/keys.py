@@ -7,7 +7,6 @@ import logging
 import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from datetime import datetime
 from typing import Any, cast
 
 from rich.table import Column, Table
@@ -133,23 +132,19 @@ def _as_json(key: Key) -> dict[str, Any]:
         "id": f"{PREFIX}{key.id}",
         "owner": key.owner,
         "scopes": _in_order(key.scopes),
-        "projects": list(key.projects),
-        "roots": None if key.roots is None else list(key.roots),
+        "projects": key.projects,
+        "roots": key.roots,
         "requests_per_minute": key.requests_per_minute,
         "state": key.state,
-        "created_at": _iso(key.created_at),
-        "expires_at": _iso(key.expires_at),
-        "revoked_at": _iso(key.revoked_at),
-        "last_used_at": _iso(key.last_used_at),
+        "created_at": key.created_at,
+        "expires_at": key.expires_at,
+        "revoked_at": key.revoked_at,
+        "last_used_at": key.last_used_at,
     }
 
 
 def _in_order(scopes: frozenset[Scope]) -> list[Scope]:
     return [scope for scope in SCOPES if scope in scopes]
-
-
-def _iso(time: datetime | None) -> str | None:
-    return None if time is None else time.isoformat()
 
 
 def _scopes(text: str) -> frozenset[Scope]:

@@ -17,7 +17,7 @@ from codebase_mcp.app.app import App
 from codebase_mcp.app.background.backfill import Backfill
 from codebase_mcp.cli.output import print_json
 from codebase_mcp.cli.shell import identity_here
-from codebase_mcp.cli.terminal import Terminal
+from codebase_mcp.cli.terminal import console
 from codebase_mcp.database.connection import ProjectTryLocks
 from codebase_mcp.database.naming import backfill_lock
 from codebase_mcp.database.projects import Project
@@ -46,7 +46,6 @@ async def model(options: argparse.Namespace, settings: Settings) -> int:
         notices = model_notices(repositories, app.models)
     if options.json:
         return print_json(content)
-    console = Terminal()
     console.print(f"primary model:   {content['first_tier']}")
     console.print(f"secondary model: {in_words(state)}")
     if repositories:
@@ -82,7 +81,7 @@ async def grow(options: argparse.Namespace, settings: Settings) -> int:
     if options.json:
         print_json(asdict(state))
     else:
-        Terminal().print(in_words(state))
+        console.print(in_words(state))
     return 0 if state.state == "complete" else 1
 
 
@@ -104,7 +103,7 @@ async def drop(options: argparse.Namespace, settings: Settings) -> int:
     if options.json:
         print_json({"status": "dropped"}, indent=None)
     else:
-        Terminal().print("Deleted the secondary model's vectors. Searches use the primary model.")
+        console.print("Deleted the secondary model's vectors. Searches use the primary model.")
     return 0
 
 
@@ -188,7 +187,7 @@ async def _chosen(
 
 def _as_json(repository: RepositoryFacts, models: Models) -> dict[str, Any]:
     return {
-        "repository_id": str(repository.id),
+        "repository_id": repository.id,
         "root": repository.root,
         "model": repository.profile.model,
         "dimension": repository.profile.dimension,

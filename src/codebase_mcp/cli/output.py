@@ -52,5 +52,10 @@ def encoding_counts(encodings: Mapping[str, int]) -> str:
 
 def print_json(content: Any, *, indent: int | None = 2) -> int:
     """Print a reply for a program; returns 0, the exit status of a command that only prints it."""
-    print(printable_json(content, indent=indent), flush=True)
+    print(printable_json(content, indent=indent, default=_text_of), flush=True)
     return 0
+
+
+def _text_of(value: object) -> str:
+    """What JSON has no type for: times in ISO 8601, ids and paths."""
+    return value.isoformat() if isinstance(value, datetime) else str(value)

@@ -136,7 +136,7 @@ class _Printer:
 def _content(followed: IndexUpdate) -> dict[str, Any]:
     content: dict[str, Any] = {
         "at": datetime.now().astimezone().isoformat(timespec="milliseconds"),
-        "root": str(followed.root),
+        "root": followed.root,
         "milliseconds": round(followed.seconds * 1000),
     }
     if followed.error is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -41,6 +41,11 @@ def body(label: str, text: str | None) -> Iterator[str]:
 def joined(*parts: str | None, by: str = "  ") -> str:
     """The parts on a line, without the empty parts."""
     return by.join(part for part in parts if part)
+
+
+def size_of(lines: Iterable[str]) -> int:
+    """The number of characters of some lines, with their ends."""
+    return sum(len(line) + 1 for line in lines)
 
 
 def page(count: int, total: int, kind: str, next_cursor: str | None) -> str:

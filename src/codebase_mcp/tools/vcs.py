@@ -249,7 +249,7 @@ async def _search_history(caller: Caller, arguments: Vcs) -> VcsReply:
         limit=_limit(caller, arguments),
     )
     if caller.replies == "text":
-        from codebase_mcp.tools.replies.history import history_text  # noqa: PLC0415
+        from codebase_mcp.tools.replies.changes import history_text  # noqa: PLC0415
 
         return VcsReply.of_text(history_text(report, caller.reply_budget()))
     return VcsReply(

@@ -17,7 +17,7 @@ from codebase_mcp.printable import printable, printable_line
 from codebase_mcp.search.definitions import description_lines
 from codebase_mcp.search.help import NO_HINT, is_elsewhere, secondary_note, state_note
 from codebase_mcp.settings.table import DEFAULT_REPLY_CHARS
-from codebase_mcp.tools.text import scope_note, shown_path
+from codebase_mcp.tools.text import scope_note, shown_path, size_of
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -129,15 +129,15 @@ def _with_hits(report: SearchReport, max_chars: int, context_lines: int) -> list
     hint = [] if report.help is None or report.help.hint == NO_HINT else [report.help.hint]
     plan = _shares(hits, max_chars)
     blocks = [_block(report, rank, share) for rank, share in enumerate(plan)]
-    room = max_chars - _size([*head, *hint, *scope]) - _LEFT_CHARS
+    room = max_chars - size_of([*head, *hint, *scope]) - _LEFT_CHARS
     del blocks[_fitting(blocks, room) :]
-    room -= sum(_size(block.lines()) for block in blocks)
+    room -= sum(size_of(block.lines()) for block in blocks)
     named = _named(report, len(blocks), room)
     tail = [_NAMED_LEAD + ", ".join(named)] if named else []
-    room -= _size(tail)
+    room -= size_of(tail)
     for rank, block in enumerate(blocks):  # the best result gets its context lines first
         blocks[rank] = _with_context(block, hits[rank], plan[rank], context_lines, room)
-        room -= _size(blocks[rank].lines()) - _size(block.lines())
+        room -= size_of(blocks[rank].lines()) - size_of(block.lines())
     return [*head, *(line for block in blocks for line in block.lines()), *tail, *hint, *scope]
 
 
@@ -171,10 +171,10 @@ def _named(report: SearchReport, first: int, room: int) -> list[str]:
 
 def _with_context(block: _Block, hit: Hit, share: _Share, context_lines: int, room: int) -> _Block:
     """The block with as many of the context lines as there is room for."""
-    size = _size(block.lines())
+    size = size_of(block.lines())
     for around in range(context_lines if block.code else 0, 0, -1):
         wider = replace(block, code=_code(hit, share, around))
-        if _size(wider.lines()) - size <= room:
+        if size_of(wider.lines()) - size <= room:
             return wider
     return block
 
@@ -322,15 +322,11 @@ def _fitting(blocks: Sequence[_Block], room: int) -> int:
     """The number of blocks that fit, 1 or more."""
     count = 0
     for block in blocks:
-        room -= _size(block.lines())
+        room -= size_of(block.lines())
         if room < 0 and count:
             break
         count += 1
     return count
-
-
-def _size(lines: Sequence[str]) -> int:
-    return sum(len(line) + 1 for line in lines)
 
 
 def _head(report: SearchReport) -> list[str]:

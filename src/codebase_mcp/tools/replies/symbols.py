@@ -11,7 +11,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from codebase_mcp.printable import printable_line
-from codebase_mcp.tools.text import counted, scope_note, shown_path
+from codebase_mcp.tools.text import counted, scope_note, shown_path, size_of
 
 if TYPE_CHECKING:
     from codebase_mcp.app.symbols import SymbolReport
@@ -33,7 +33,7 @@ def symbol_text(report: SymbolReport, max_chars: int) -> str:
     """The text of an answer, of at most ``max_chars`` characters."""
     notice = [printable_line(report.notice)] if report.notice else []
     lines, scope = [*notice, *_Text(report).lines()], scope_note(report.scope)
-    room = max_chars - sum(len(line) + 1 for line in scope)
+    room = max_chars - size_of(scope)
     for index, line in enumerate(lines):
         room -= len(line) + 1
         if room < (_TAIL_CHARS if index < len(lines) - 1 else 0) and index:
