@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from codebase_mcp import telemetry
+from codebase_mcp.cli.command import SEE_ALSO, SettingsParser, command_first, flags_in
 from codebase_mcp.cli.commands import all_commands, listing
-from codebase_mcp.cli.flags import SEE_ALSO, SettingsParser, command_first, flags_in
 from codebase_mcp.cli.output import print_json, say, warn
 from codebase_mcp.cli.server_commands import SERVE
 from codebase_mcp.errors import CodebaseError, InvalidInput

@@ -11,8 +11,8 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+from codebase_mcp.cli.command import SettingsParser, without_flags
 from codebase_mcp.cli.commands import all_commands
-from codebase_mcp.cli.flags import SettingsParser, without_flags
 from codebase_mcp.cli.output import print_json
 from codebase_mcp.settings.loading import Settings
 from codebase_mcp.settings.toolsets import TOOLSET_OF

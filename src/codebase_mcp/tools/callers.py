@@ -1,4 +1,4 @@
-"""Who calls: the sender of an HTTP request, the client by its name, and the folders it has open."""
+"""The caller of a tool: its identity over HTTP, the name of its client, the folders it has open."""
 
 from __future__ import annotations
 

@@ -178,7 +178,7 @@ def private_folders(settings: Settings) -> list[str]:
 def redacted(
     error: CodebaseError, arguments: Mapping[str, Any], folders: Collection[str]
 ) -> CodebaseError:
-    """The error as a remote caller sees it; what is left out is logged for the operator.
+    """The error as a remote caller sees it; the log has it whole.
 
     It has no lines of the database's log, and none of these folders unless the caller named them.
     """
