@@ -17,7 +17,7 @@ from codebase_mcp.errors import InvalidInput
 from codebase_mcp.settings.loading import Settings
 
 if TYPE_CHECKING:
-    from codebase_mcp.app.reports import HistoryReport, SymbolReport
+    from codebase_mcp.app.reports import HistoryReport, SymbolHistoryReport
     from codebase_mcp.search.history import FoundCommit
     from codebase_mcp.source.git_directory import GitRepository
     from codebase_mcp.source.git_refs import Ref
@@ -102,8 +102,8 @@ async def log_search(options: argparse.Namespace, settings: Settings) -> int:
                 name, project, identity=shell.identity, repository=repository
             )
             if options.json:
-                return print_json(symbol_json(events, options.limit))
-            return show(texts.symbol_text(events, options.limit, reply_budget(settings)))
+                return print_json(symbol_history_json(events, options.limit))
+            return show(texts.symbol_history_text(events, options.limit, reply_budget(settings)))
         commits = await answers.search_history(
             app,
             query,
@@ -118,7 +118,7 @@ async def log_search(options: argparse.Namespace, settings: Settings) -> int:
     return show(texts.history_text(commits, reply_budget(settings)), commits.latency_ms)
 
 
-def symbol_json(report: SymbolReport, limit: int) -> dict[str, Any]:
+def symbol_history_json(report: SymbolHistoryReport, limit: int) -> dict[str, Any]:
     """The history of a symbol for programs, with at most ``limit`` events a repository."""
     return {
         "symbol": report.name,

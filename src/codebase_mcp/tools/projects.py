@@ -327,12 +327,14 @@ class CreateProject(Arguments):
     ] = None
 
 
-class CreateProjectReply(ProjectReply):
+class OneProjectReply(ProjectReply):
     name: str = ""
     description: str | None = None
     schema_name: str = ""
     created_at: datetime | None = None
 
+
+class CreateProjectReply(OneProjectReply):
     def text_lines(self) -> Iterator[str]:
         """Its id, which the caller may not have named."""
         yield f"created: {self.project_id}; switch_project works in it"
@@ -360,11 +362,7 @@ class SwitchProject(Arguments):
     ]
 
 
-class SwitchProjectReply(ProjectReply):
-    name: str = ""
-    description: str | None = None
-    schema_name: str = ""
-    created_at: datetime | None = None
+class SwitchProjectReply(OneProjectReply):
     note: str = Field(
         default="", description="Why calls without project_id still mean another project."
     )

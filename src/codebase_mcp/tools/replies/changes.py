@@ -16,7 +16,7 @@ from codebase_mcp.settings.table import DEFAULT_REPLY_CHARS
 from codebase_mcp.tools.text import counted, scope_note, size_of
 
 if TYPE_CHECKING:
-    from codebase_mcp.app.reports import HistoryReport, SymbolReport
+    from codebase_mcp.app.reports import HistoryReport, SymbolHistoryReport
     from codebase_mcp.changes.compare import Comparison, Difference, Differences
     from codebase_mcp.changes.impact import Impact
     from codebase_mcp.changes.symbol_history import SymbolEvent
@@ -212,7 +212,9 @@ def history_text(report: HistoryReport, max_chars: int = DEFAULT_REPLY_CHARS) ->
     return "\n".join([*lines, *tail, *scope])
 
 
-def symbol_text(report: SymbolReport, limit: int, max_chars: int = DEFAULT_REPLY_CHARS) -> str:
+def symbol_history_text(
+    report: SymbolHistoryReport, limit: int, max_chars: int = DEFAULT_REPLY_CHARS
+) -> str:
     """The changes of a symbol, newest first: an event a line, in at most ``max_chars``."""
     lines = [printable_line(notice) for notice in report.notices]
     for repository_id, history in report.histories.items():
