@@ -88,11 +88,10 @@ async def show_tree(options: argparse.Namespace, settings: Settings) -> int:
 async def _arguments(shell: Shell, options: argparse.Namespace) -> dict[str, Any]:
     """The arguments of the tool; an empty text clears an optional field of a record."""
     options.project_id = options.project
-    names = set(tool_named(options.tool).input_schema()["properties"])
-    if options.tool == "memory":
-        from codebase_mcp.tools.memory import OPERATIONS  # noqa: PLC0415 - not for other tools
-
-        names = {"operation", "project_id", *OPERATIONS[options.operation].parameters}
+    spec = tool_named(options.tool)
+    names = set(spec.input_schema()["properties"])
+    if spec.operations:
+        names = {"operation", "project_id", *spec.operations[options.operation].parameters}
     arguments: dict[str, Any] = {}
     for name in names:
         value = getattr(options, name, None)

@@ -39,7 +39,7 @@ _TESTS = 5
 # Kept free for counts of the files that are left out.
 _TAIL_CHARS = 120
 
-
+# The digits of a hash that are shown.
 _HASH_CHARS = 10
 # A longer line of a message or of paths is cut.
 MAX_LINE_CHARS = 160
