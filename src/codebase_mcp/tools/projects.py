@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Literal
 from uuid import UUID
 
-from pydantic import BaseModel, Field
+from pydantic import AliasPath, Field
 
 from codebase_mcp.database.naming import DEFAULT_ID, Project, id_for
 from codebase_mcp.records.page import Page, Paging
@@ -39,7 +39,7 @@ MAX_NAME_CHARS = 100
 MAX_DESCRIPTION_CHARS = 2_000
 
 
-class ProjectEntry(BaseModel):
+class ProjectEntry(ReplyPart):
     """A project workspace; everything it holds is in a schema of its own."""
 
     project_id: str | None = Field(description="null is the default workspace.")
@@ -75,7 +75,7 @@ OPERATIONS = {
 }
 
 
-class RepositoryEntry(BaseModel):
+class RepositoryEntry(ReplyPart):
     """A repository: ``bytes`` of source, ``languages`` with their files, whose ``model``."""
 
     id: UUID
@@ -83,9 +83,9 @@ class RepositoryEntry(BaseModel):
     root: str
     files: int
     chunks: int
-    bytes: int
+    bytes: int = Field(validation_alias="size")
     languages: dict[str, int]
-    model: str
+    model: str = Field(validation_alias=AliasPath("profile", "model"))
     indexed_at: datetime | None
     state: Literal["ready", "incomplete"]
 
@@ -283,13 +283,7 @@ async def page_of_projects(
 
 def entry_of(project: Project) -> ProjectEntry:
     """A project as clients see it."""
-    return ProjectEntry(
-        project_id=project.project_id,
-        name=project.name or project.project_id or DEFAULT_ID,
-        description=project.description,
-        schema_name=project.schema_name,
-        created_at=project.created_at,
-    )
+    return ProjectEntry.made_from(project, name=project.name or project.project_id or DEFAULT_ID)
 
 
 def _with_repositories(facts: ProjectFacts) -> ProjectWithRepositories:
@@ -301,18 +295,7 @@ def _with_repositories(facts: ProjectFacts) -> ProjectWithRepositories:
 
 def _repository(facts: RepositoryFacts) -> RepositoryEntry:
     is_whole = facts.indexed_at is not None and not facts.files_pending
-    return RepositoryEntry(
-        id=facts.id,
-        name=facts.name,
-        root=facts.root,
-        files=facts.files,
-        chunks=facts.chunks,
-        bytes=facts.size,
-        languages=facts.languages,
-        model=facts.profile.model,
-        indexed_at=facts.indexed_at,
-        state="ready" if is_whole else "incomplete",
-    )
+    return RepositoryEntry.made_from(facts, state="ready" if is_whole else "incomplete")
 
 
 class CreateProject(Arguments):

@@ -38,15 +38,29 @@ def rounded(digits: int) -> AfterValidator:
     return AfterValidator(partial(round, ndigits=digits))
 
 
+class _Extended:
+    """A value with further attributes, which come first."""
+
+    def __init__(self, value: object, further: Mapping[str, object]) -> None:
+        self._value = value
+        self.__dict__.update(further)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._value, name)
+
+
 class ReplyPart(BaseModel):
     """A part of a reply; it can be made of any value that has its fields as attributes."""
 
     model_config = ConfigDict(from_attributes=True)
 
     @classmethod
-    def made_from(cls, value: object) -> Self:
-        """The part with the attributes of a value; optional fields as by default are left out."""
-        part = cls.model_validate(value)
+    def made_from(cls, value: object, **further: object) -> Self:
+        """The part with the attributes of a value, and further attributes.
+
+        Optional fields that are as by default are left out.
+        """
+        part = cls.model_validate(_Extended(value, further) if further else value)
         for name in [*part.model_fields_set]:
             field = cls.model_fields[name]
             if not field.is_required() and getattr(part, name) == field.default:

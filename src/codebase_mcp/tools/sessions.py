@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 from uuid import UUID
 
-from pydantic import BaseModel, Field
+from pydantic import Field
 
 from codebase_mcp.records.vocabulary import ObservationType
 from codebase_mcp.tools.arguments import Arguments
@@ -20,7 +20,7 @@ from codebase_mcp.tools.fields import (
     ShownName,
     anchor_lines,
 )
-from codebase_mcp.tools.reply import ReplyPart
+from codebase_mcp.tools.reply import ReplyPart, rounded
 from codebase_mcp.tools.rules import MAX_SESSION_ID_CHARS, text
 from codebase_mcp.tools.text import joined, moment
 from codebase_mcp.tools.toolset import REPEATS, Caller, Operation, ToolSpec
@@ -46,14 +46,15 @@ class Session(Arguments):
     project_id: ProjectId = None
 
 
-class ObservationReply(BaseModel):
+class ObservationReply(ReplyPart):
     """Something that was observed."""
 
     id: UUID
     content: str
     type: ObservationType
-    relevance_score: float | None = Field(
-        description="How surely it answers the query, 0 to 1; null where nothing was asked."
+    relevance_score: Annotated[float, rounded(4)] | None = Field(
+        validation_alias="relevance",
+        description="How surely it answers the query, 0 to 1; null where nothing was asked.",
     )
     created_at: datetime
     tags: list[str]
@@ -80,22 +81,10 @@ def observation_reply(observation: Observation, detail: Detail) -> ObservationRe
     """An observation, whole or its beginning."""
     from codebase_mcp.records.recall import preview  # noqa: PLC0415 - not for the handshake
 
-    content, cut, relevance = observation.content, False, observation.relevance
+    content, cut = observation.content, False
     if detail == "preview":
         content, cut = preview(content)
-    reply = ObservationReply(
-        id=observation.id,
-        content=content,
-        type=observation.type,
-        relevance_score=None if relevance is None else round(relevance, 4),
-        created_at=observation.created_at,
-        tags=list(observation.tags),
-        session_id=observation.session_id,
-        anchors=[*map(AnchorReply.model_validate, observation.anchors)],
-    )
-    if cut:
-        reply.truncated = True
-    return reply
+    return ObservationReply.made_from(observation, content=content, truncated=cut)
 
 
 class TaskTouched(ReplyPart):
@@ -117,7 +106,7 @@ class AgentSeen(ReplyPart):
     last_active_at: datetime | None
 
 
-class SessionContext(BaseModel):
+class SessionContext(ReplyPart):
     """The work in a session, and its branch and commit."""
 
     observations: list[ObservationReply] = Field(description="The newest 20, as previews.")
@@ -237,16 +226,13 @@ def _context(
     agents: list[AgentActivity],
 ) -> SessionContext:
     is_checked_out = head.branch is not None or head.commit is not None
-    return SessionContext(
+    return SessionContext.made_from(
+        record,
         observations=[observation_reply(each, "preview") for each in observations],
         tasks=[TaskTouched.model_validate(task) for task in tasks],
         agents=[AgentSeen.model_validate(agent) for agent in agents],
         branch=head.branch if is_checked_out else record.start_branch,
         commit=head.commit if is_checked_out else record.start_commit,
-        start_branch=record.start_branch,
-        start_commit=record.start_commit,
-        started_at=record.started_at,
-        ended_at=record.ended_at,
     )
 
 

@@ -85,8 +85,8 @@ Confidence = Field(ge=0, le=1, description="0.8 and above: resolved; below 0.5: 
 class DefinitionEntry(ReplyPart):
     """A definition; lines are 1-based and inclusive."""
 
-    file_path: str
-    symbol: str
+    file_path: str = Field(validation_alias="path")
+    symbol: str = Field(validation_alias="qualified")
     kind: str
     start_line: int
     end_line: int
@@ -98,7 +98,7 @@ class DefinitionEntry(ReplyPart):
 class ReferenceEntry(ReplyPart):
     """A use of a name."""
 
-    file_path: str
+    file_path: str = Field(validation_alias="path")
     line: int
     text: str
     kind: Literal["call", "import", "inherit", "new", "type", "use"]
@@ -114,7 +114,7 @@ class CallEntry(ReplyPart):
 
     level: int = Field(description="0 is a definition that was asked about.")
     symbol: str | None = Field(description="null: outside of any definition.")
-    file_path: str
+    file_path: str = Field(validation_alias="path")
     start_line: int | None
     lines: list[int] = Field(description="Of the calls.")
     confidence: float = Confidence
@@ -128,7 +128,7 @@ class ImplementationEntry(ReplyPart):
     level: int
     symbol: str | None
     kind: str | None
-    file_path: str
+    file_path: str = Field(validation_alias="path")
     start_line: int
     end_line: int
     of: str
@@ -291,14 +291,9 @@ def _entries(report: SymbolReport) -> tuple[str, list[Any], dict[str, Any]]:
 def _definitions(report: SymbolReport, definitions: Iterable[Definition]) -> list[DefinitionEntry]:
     repositories = {state.snapshot_id: str(state.repository_id) for state in report.states}
     return [
-        DefinitionEntry(
-            file_path=definition.path,
-            symbol=definition.qualified,
-            kind=definition.kind,
-            start_line=definition.start_line,
-            end_line=definition.end_line,
+        DefinitionEntry.made_from(
+            definition,
             signature=report.facts.signature(definition),
-            file_kind=definition.file_kind,
             repository_id=repositories[definition.snapshot_id],
         )
         for definition in definitions
@@ -307,15 +302,12 @@ def _definitions(report: SymbolReport, definitions: Iterable[Definition]) -> lis
 
 def _references(report: SymbolReport, uses: Iterable[FoundUse]) -> list[ReferenceEntry]:
     return [
-        ReferenceEntry(
-            file_path=use.path,
-            line=use.line,
+        ReferenceEntry.made_from(
+            use,
             text=report.facts.line(use.resolved.use.blob_id, use.line),
             kind=use.kind.value,
             enclosing=use.resolved.enclosing.qualified if use.resolved.enclosing else None,
             file_kind=use.resolved.use.file_kind,
-            confidence=use.confidence,
-            reason=use.reason,
             definition=_place(use.definition),
         )
         for use in uses
@@ -327,45 +319,29 @@ def _place(definition: Definition | None) -> str | None:
 
 
 def _tree(root: Definition, calls: Iterable[Call]) -> Iterator[CallEntry]:
-    yield CallEntry(
-        level=0,
-        symbol=root.qualified,
-        file_path=root.path,
-        start_line=root.start_line,
-        lines=[],
-        confidence=1.0,
-        reason="asked about",
+    yield CallEntry.made_from(
+        root, level=0, symbol=root.qualified, lines=[], confidence=1.0, reason="asked about"
     )
     yield from _below(calls, 1)
 
 
 def _below(calls: Iterable[Call], level: int) -> Iterator[CallEntry]:
     for call in calls:
-        entry = CallEntry(
+        yield CallEntry.made_from(
+            call,
             level=level,
             symbol=call.definition.qualified if call.definition else None,
-            file_path=call.path,
             start_line=call.definition.start_line if call.definition else None,
-            lines=call.lines,
-            confidence=call.confidence,
-            reason=call.reason,
         )
-        if call.is_again:
-            entry.is_again = True
-        yield entry
         yield from _below(call.calls, level + 1)
 
 
 def _implementation(found: Implementation) -> ImplementationEntry:
     definition = found.definition
-    return ImplementationEntry(
-        level=found.level,
+    return ImplementationEntry.made_from(
+        found,
         symbol=definition.qualified if definition else None,
         kind=definition.kind if definition else None,
-        file_path=found.path,
         start_line=definition.start_line if definition else found.line,
         end_line=definition.end_line if definition else found.line,
-        of=found.of,
-        confidence=found.confidence,
-        reason=found.reason,
     )
