@@ -80,7 +80,7 @@ async def reply_of(
             given = frozenset(arguments)
             app = await open_app()
             caller = Caller(app, report_progress, given, identity, replies, reply_chars)
-            async with nullcontext() if queue is None else queue.place(identity.shares_as):
+            async with nullcontext() if queue is None else queue.slot(identity.shares_as):
                 reply = await spec.run(caller, parsed)
             if kinds and isinstance(reply, RecordReply):
                 reply.secrets_masked = list(dict.fromkeys(kinds))

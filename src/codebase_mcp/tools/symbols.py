@@ -336,12 +336,12 @@ def _below(calls: Iterable[Call], level: int) -> Iterator[CallEntry]:
         yield from _below(call.calls, level + 1)
 
 
-def _implementation(found: Implementation) -> ImplementationEntry:
-    definition = found.definition
+def _implementation(implementation: Implementation) -> ImplementationEntry:
+    definition = implementation.definition
     return ImplementationEntry.made_from(
-        found,
+        implementation,
         symbol=definition.qualified if definition else None,
         kind=definition.kind if definition else None,
-        start_line=definition.start_line if definition else found.line,
-        end_line=definition.end_line if definition else found.line,
+        start_line=definition.start_line if definition else implementation.line,
+        end_line=definition.end_line if definition else implementation.line,
     )

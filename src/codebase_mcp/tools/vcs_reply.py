@@ -37,7 +37,7 @@ class SymbolEntry(ReplyPart):
     old_path: str | None = None
 
 
-class DifferenceEntry(BaseModel):
+class DifferenceEntry(ReplyPart):
     """A file that differs."""
 
     path: str
@@ -47,9 +47,9 @@ class DifferenceEntry(BaseModel):
     old_path: str | None = Field(default=None, description="Of a renamed file.")
     lines_added: int | None = Field(description="null: unknown, as of a binary file.")
     lines_removed: int | None
-    symbols_added: list[SymbolEntry] = []
-    symbols_changed: list[SymbolEntry] = []
-    symbols_removed: list[SymbolEntry] = []
+    symbols_added: list[SymbolEntry] = Field(default=[])
+    symbols_changed: list[SymbolEntry] = Field(default=[])
+    symbols_removed: list[SymbolEntry] = Field(default=[])
     symbols_moved: list[SymbolEntry] = Field(default=[], description="Renamed, or from elsewhere.")
     symbols_left_out: int = Field(default=0, description="Beyond the first 100 of a sort.")
 
@@ -211,15 +211,7 @@ def _differences(differences: Differences, limit: int) -> dict[str, Any]:
 
 
 def _difference(difference: Difference) -> DifferenceEntry:
-    file, changes = difference.file, difference.symbols
-    entry = DifferenceEntry(
-        path=file.path,
-        status=file.status,
-        lines_added=file.lines_added,
-        lines_removed=file.lines_removed,
-    )
-    if file.old_path is not None:
-        entry.old_path = file.old_path
+    entry, changes = DifferenceEntry.made_from(difference.file), difference.symbols
     if changes is not None:
         entry.symbols_added = _symbols(changes.added)
         entry.symbols_changed = _symbols(changes.changed)

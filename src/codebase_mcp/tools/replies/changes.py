@@ -128,21 +128,21 @@ def impact_text(
 
 def _left_alone(impact: Impact, limit: int | None) -> Iterator[str]:
     """The unchanged files that a change probably concerns; of unlikely files only the names."""
-    concerned = [place for place in impact.places if place.likelihood is not None]
+    concerned = [file for file in impact.places if file.likelihood is not None]
     listed = concerned[:limit]
     likely = [p for p in listed if (p.likelihood or 0) >= _LIKELY or p.line is not None]
     if likely:
         yield "left alone, with how likely it concerns them:"
-    for place in likely:
-        line = f":{place.line}" if place.line is not None else ""
-        symbol = f" {printable_line(place.symbol)}" if place.symbol else ""
-        where = f"{printable_line(place.path)}{line}{symbol}"
-        yield f"  {place.likelihood:.2f} {where}: {printable_line(place.why)}"
-    if unlikely := [printable_line(place.path) for place in listed if place not in likely]:
+    for file in likely:
+        line = f":{file.line}" if file.line is not None else ""
+        symbol = f" {printable_line(file.symbol)}" if file.symbol else ""
+        where = f"{printable_line(file.path)}{line}{symbol}"
+        yield f"  {file.likelihood:.2f} {where}: {printable_line(file.why)}"
+    if unlikely := [printable_line(file.path) for file in listed if file not in likely]:
         yield f"less likely: {', '.join(unlikely)}"
     if more := len(concerned) - len(listed):
         yield f"… {counted(more, 'more file')}"
-    named = {place.path for place in concerned}
+    named = {file.path for file in concerned}
     if tests := sorted({user.path for user in impact.users if user.is_test} - named):
         paths = [printable_line(path) for path in tests[: min(limit or _TESTS, _TESTS)]]
         more = len(tests) - len(paths)

@@ -168,13 +168,14 @@ class _Text:
         implementations = self._facts.implementations
         yield f"{counted(len(implementations), 'implementation')} of {self._subject}"
         yield from self._meant()
-        for found in implementations[: self._limit]:
-            if found.definition is None:
+        for implementation in implementations[: self._limit]:
+            if implementation.definition is None:
                 snapshot_id = self._facts.definitions[0].snapshot_id
-                where = f"{self._path(snapshot_id, found.path)}:{found.line}"
+                where = f"{self._path(snapshot_id, implementation.path)}:{implementation.line}"
             else:
-                where = self._definition(found.definition)
-            yield f"{_INDENT * found.level}{where} {_why(found.confidence, found.reason)}"
+                where = self._definition(implementation.definition)
+            why = _why(implementation.confidence, implementation.reason)
+            yield f"{_INDENT * implementation.level}{where} {why}"
         if len(implementations) > self._limit:
             yield f"… {len(implementations) - self._limit} more"
         yield from self._unresolved()

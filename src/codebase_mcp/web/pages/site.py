@@ -169,7 +169,7 @@ class Site:
 
         async def in_turn() -> Content:
             app = await self.holder.get()
-            async with self.holder.queue.place(identity.shares_as):
+            async with self.holder.queue.slot(identity.shares_as):
                 return await call(app, identity)
 
         try:
