@@ -112,7 +112,10 @@ class Command:
         parser.set_defaults(command=self.call, **({} if self.json else {"json": False}))
         parser.set_defaults(**self.defaults)
         if self.usage:
-            show_settings(parser, usage=self.usage)
+            parser.shows_settings, parser.usage = True, self.usage
+            parser.epilog = (
+                "Each is an environment variable too; codebase-mcp settings shows them all."
+            )
         for own in self.options:
             own.add_to(parser)
         # These may stand before or after the action. A default of the action's parser would
@@ -201,13 +204,6 @@ class SettingsParser(argparse.ArgumentParser):
                 default=missing,
                 help=text,
             )
-
-
-def show_settings(parser: SettingsParser, *, usage: str) -> None:
-    """Let the help of a command list the settings."""
-    parser.shows_settings = True
-    parser.usage = usage
-    parser.epilog = "Each is an environment variable too; codebase-mcp settings shows them all."
 
 
 def flags_in(options: argparse.Namespace) -> dict[str, Any]:
