@@ -16,7 +16,7 @@ pytestmark = pytest.mark.anyio
 async def test_what_neither_runs_nor_waits_is_refused_at_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(running, "_WAITING_PER_PLACE", 2)
+    monkeypatch.setattr(running, "_WAITING_PER_SLOT", 2)
     queue, go_on, order = CallQueue("calls", 2), asyncio.Event(), list[int]()
 
     async def call(number: int) -> None:
