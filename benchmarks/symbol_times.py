@@ -35,7 +35,7 @@ from codebase_mcp.errors import TimeLimitExceeded
 from codebase_mcp.search.search import Request
 from codebase_mcp.settings.loading import Settings
 from codebase_mcp.symbols.answer import Operation, SymbolQuestion
-from codebase_mcp.tools.replies.text import search_text
+from codebase_mcp.tools.replies.search import search_text
 from latency import Work, percentile
 from own_server import own_folder
 

@@ -25,7 +25,7 @@ from codebase_mcp.model import FileKind
 from codebase_mcp.search.search import Request
 from codebase_mcp.settings.loading import Settings
 from codebase_mcp.source.selection import EVERYTHING
-from codebase_mcp.tools.replies.text import search_text
+from codebase_mcp.tools.replies.search import search_text
 from codebase_mcp.tools.server import AppHolder, server_of
 from quality_queries import EvalQuery, Repository
 from quality_scoring import DEPTH

@@ -26,7 +26,7 @@ from codebase_mcp.search.search import Request
 from codebase_mcp.settings.choices import database_target
 from codebase_mcp.settings.loading import Settings
 from codebase_mcp.source.commit_log import PathChange
-from codebase_mcp.tools.replies.history import history_text
+from codebase_mcp.tools.replies.changes import history_text
 
 pytestmark = pytest.mark.anyio
 

@@ -20,7 +20,7 @@ from codebase_mcp.errors import IndexingFailed, InvalidInput, NotFound
 from codebase_mcp.symbols.answer import SymbolQuestion
 from codebase_mcp.symbols.usage import UsingPlace
 from codebase_mcp.tools.replies.symbols import symbol_text
-from codebase_mcp.tools.symbol_reply import symbol_reply
+from codebase_mcp.tools.symbols import symbol_reply
 
 PAY = "def charge(card):\n    return card\n"
 SHOP = "from pay import charge\n\n\ndef sell(card):\n    return charge(card)\n"

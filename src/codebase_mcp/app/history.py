@@ -18,7 +18,7 @@ from uuid import UUID
 
 from codebase_mcp.access.identity import ANONYMOUS, Identity
 from codebase_mcp.access.resolution import Resolver
-from codebase_mcp.app.reports import HistoryReport, SymbolReport
+from codebase_mcp.app.reports import HistoryReport, SymbolHistoryReport
 from codebase_mcp.app.scopes import CallScope, NamedRepository, Scopes
 from codebase_mcp.changes.symbol_history import SymbolHistory, symbol_history
 from codebase_mcp.database.connection import Database
@@ -119,7 +119,7 @@ class History:
         *,
         repository: NamedRepository = None,
         identity: Identity = ANONYMOUS,
-    ) -> SymbolReport:
+    ) -> SymbolHistoryReport:
         """The history of the definitions of a name in the stored commits.
 
         Raises:
@@ -140,7 +140,7 @@ class History:
                 continue
             if history is not None:
                 histories[facts.repository_id] = history
-        return SymbolReport(name, histories, project, repositories, tuple(notices))
+        return SymbolHistoryReport(name, histories, project, repositories, tuple(notices))
 
     async def last_changes(self, project: Project, answer: Answer) -> tuple[LastChange | None, ...]:
         """The commit that last changed the lines of each hit; None where that is unknown.

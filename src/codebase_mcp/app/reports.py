@@ -87,7 +87,7 @@ class HistoryReport:
 
 
 @dataclass(frozen=True, slots=True)
-class SymbolReport:
+class SymbolHistoryReport:
     """The history of the definitions of a name in the repositories of a project.
 
     ``histories`` are by repository; ``notices`` say why a history could not be read.

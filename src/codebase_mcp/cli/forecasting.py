@@ -12,13 +12,12 @@ from rich.text import Text
 
 from codebase_mcp.app.app import App
 from codebase_mcp.app.forecast import IndexForecast, Share, forecast_run
-from codebase_mcp.cli.calling import identity_here
-from codebase_mcp.cli.cloning import cloned_source
+from codebase_mcp.cli.indexing import cloned_source
 from codebase_mcp.cli.output import print_json
-from codebase_mcp.cli.terminal import Terminal
+from codebase_mcp.cli.shell import identity_here
+from codebase_mcp.cli.terminal import console
 from codebase_mcp.printable import printable_line
 from codebase_mcp.settings.loading import Settings
-from codebase_mcp.tools.rules import check_project_id
 
 MAX_FAILURES_SHOWN = 20
 
@@ -30,14 +29,14 @@ async def dry_run(options: argparse.Namespace, settings: Settings) -> int:
         report = await forecast_run(
             app,
             source.path,
-            check_project_id(options.project),
+            options.project,
             force_reindex=options.force,
             identity=identity_here(settings),
         )
     if options.json:
         print_json(_as_json(report))
     else:
-        _show(report, Terminal())
+        _show(report)
     return 0
 
 
@@ -79,7 +78,7 @@ def _as_json(report: IndexForecast) -> dict[str, Any]:
     return content
 
 
-def _show(report: IndexForecast, console: Terminal) -> None:
+def _show(report: IndexForecast) -> None:
     forecast = report.forecast
     console.print(Text.assemble(("dry run", "bold"), "  ", (str(forecast.root), "dim")))
     console.print(

@@ -200,7 +200,7 @@ async def create_task(caller: Caller, arguments: CreateTask) -> TaskReply:
     can be checked.
 
     Not for the steps of what you do right now, nor for findings: those are memory's. See list_tasks
-    first whether it is tproject. Next: update_task when work begins.
+    first whether it is there. Next: update_task when work begins.
     """
     from codebase_mcp.records.tasks import create_task as create  # noqa: PLC0415
 

@@ -17,8 +17,8 @@ from codebase_mcp.tools.arguments import error_value
 from codebase_mcp.tools.callers import identity_in
 from codebase_mcp.tools.calling import no_progress
 from codebase_mcp.tools.catalog import unknown_tool
-from codebase_mcp.tools.disconnects import until_hang_up
 from codebase_mcp.tools.reply import unexpected
+from codebase_mcp.tools.running import until_hang_up
 from codebase_mcp.tools.server import AppHolder
 from codebase_mcp.tools.toolset import ToolSpec
 from codebase_mcp.web.answers import Json, error_answer

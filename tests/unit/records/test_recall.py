@@ -28,7 +28,7 @@ from codebase_mcp.search.relevance import (
     nearness,
     rank,
 )
-from codebase_mcp.tools.observations import preview
+from codebase_mcp.tools.sessions import preview
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 

@@ -11,8 +11,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from codebase_mcp.printable import printable_line
-from codebase_mcp.tools.replies.changes import counted
-from codebase_mcp.tools.replies.paths import scope_note, shown_path
+from codebase_mcp.tools.text import counted, scope_note, shown_path, size_of
 
 if TYPE_CHECKING:
     from codebase_mcp.app.symbols import SymbolReport
@@ -34,7 +33,7 @@ def symbol_text(report: SymbolReport, max_chars: int) -> str:
     """The text of an answer, of at most ``max_chars`` characters."""
     notice = [printable_line(report.notice)] if report.notice else []
     lines, scope = [*notice, *_Text(report).lines()], scope_note(report.scope)
-    room = max_chars - sum(len(line) + 1 for line in scope)
+    room = max_chars - size_of(scope)
     for index, line in enumerate(lines):
         room -= len(line) + 1
         if room < (_TAIL_CHARS if index < len(lines) - 1 else 0) and index:
@@ -169,13 +168,14 @@ class _Text:
         implementations = self._facts.implementations
         yield f"{counted(len(implementations), 'implementation')} of {self._subject}"
         yield from self._meant()
-        for found in implementations[: self._limit]:
-            if found.definition is None:
+        for implementation in implementations[: self._limit]:
+            if implementation.definition is None:
                 snapshot_id = self._facts.definitions[0].snapshot_id
-                where = f"{self._path(snapshot_id, found.path)}:{found.line}"
+                where = f"{self._path(snapshot_id, implementation.path)}:{implementation.line}"
             else:
-                where = self._definition(found.definition)
-            yield f"{_INDENT * found.level}{where} {_why(found.confidence, found.reason)}"
+                where = self._definition(implementation.definition)
+            why = _why(implementation.confidence, implementation.reason)
+            yield f"{_INDENT * implementation.level}{where} {why}"
         if len(implementations) > self._limit:
             yield f"… {len(implementations) - self._limit} more"
         yield from self._unresolved()

@@ -17,8 +17,8 @@ from starlette.routing import BaseRoute, Route
 
 from codebase_mcp.access.keys import LONGEST_S
 from codebase_mcp.errors import CodebaseError, InvalidInput
-from codebase_mcp.tools.disconnects import until_hang_up
 from codebase_mcp.tools.reply import unexpected
+from codebase_mcp.tools.running import until_hang_up
 from codebase_mcp.values import require_storable
 from codebase_mcp.web.pages.site import SESSION_COOKIE, SIGN_IN, Site, form_of, redirect, refusal_of
 

@@ -19,8 +19,7 @@ from codebase_mcp.search.filters import FileFilters
 from codebase_mcp.search.help import secondary_note, state_note
 from codebase_mcp.search.signals import SIGNALS
 from codebase_mcp.tools import answers
-from codebase_mcp.tools.replies.excerpt import excerpt
-from codebase_mcp.tools.replies.text import search_text
+from codebase_mcp.tools.replies.search import excerpt, search_text
 from codebase_mcp.tools.rules import check_repository_id
 from codebase_mcp.web.pages.html import Line, coloured
 from codebase_mcp.web.pages.site import Projects, Site, projects_of, require

@@ -26,7 +26,7 @@ from codebase_mcp.telemetry.stopwatch import tool_call
 from codebase_mcp.tools.callers import identity_in
 from codebase_mcp.tools.calling import no_progress
 from codebase_mcp.tools.catalog import tool_named
-from codebase_mcp.tools.redaction import private_folders, redacted
+from codebase_mcp.tools.reply import private_folders, redacted
 from codebase_mcp.tools.server import AppHolder
 from codebase_mcp.values import require_storable
 from codebase_mcp.web.answers import error_answer
@@ -146,7 +146,7 @@ class Site:
 
         async def in_turn() -> Content:
             app = await self.holder.get()
-            async with self.holder.queue.place(identity.shares_as):
+            async with self.holder.queue.slot(identity.shares_as):
                 return await call(app, identity)
 
         try:

@@ -19,7 +19,7 @@ from codebase_mcp.search.hits import Hit, LineRange, Location
 from codebase_mcp.search.scope import ScopedSnapshot
 from codebase_mcp.search.search import Answer
 from codebase_mcp.symbols.usage import Usage, UsingPlace
-from codebase_mcp.tools.replies.text import search_text
+from codebase_mcp.tools.replies.search import search_text
 
 REPOSITORY = uuid.uuid4()
 SNAPSHOT = ScopedSnapshot(

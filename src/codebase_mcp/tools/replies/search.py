@@ -6,18 +6,18 @@ sure the answer is. The form is the contract's, "Replies for models and replies 
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from codebase_mcp.chunking.lines import split_lines
 from codebase_mcp.model import WORKTREE
 from codebase_mcp.printable import printable, printable_line
+from codebase_mcp.search.definitions import description_lines
 from codebase_mcp.search.help import NO_HINT, is_elsewhere, secondary_note, state_note
 from codebase_mcp.settings.table import DEFAULT_REPLY_CHARS
-from codebase_mcp.tools.replies.excerpt import MAX_LINE_CHARS, excerpt, widened
-from codebase_mcp.tools.replies.paths import scope_note, shown_path
+from codebase_mcp.tools.text import scope_note, shown_path, size_of
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -55,6 +55,19 @@ _MAX_CHANGE_CHARS = 90
 
 # The most lines of a definition that is shown in full.
 MAX_DEFINITION_LINES = 30
+
+# The number of lines shown before and after a matching line.
+AROUND = 2
+
+# The most lines of a signature that are shown.
+_SIGNATURE_LINES = 4
+_SIGNATURE_ENDS = (":", "{", "=", "=>", "(", "do", "then", ";")
+
+# Leaving out fewer lines than this saves nothing: the mark takes a line.
+_LEAST_GAP = 2
+
+# A longer line is cut: minified code has lines of megabytes.
+MAX_LINE_CHARS = 160
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,15 +129,15 @@ def _with_hits(report: SearchReport, max_chars: int, context_lines: int) -> list
     hint = [] if report.help is None or report.help.hint == NO_HINT else [report.help.hint]
     plan = _shares(hits, max_chars)
     blocks = [_block(report, rank, share) for rank, share in enumerate(plan)]
-    room = max_chars - _size([*head, *hint, *scope]) - _LEFT_CHARS
+    room = max_chars - size_of([*head, *hint, *scope]) - _LEFT_CHARS
     del blocks[_fitting(blocks, room) :]
-    room -= sum(_size(block.lines()) for block in blocks)
+    room -= sum(size_of(block.lines()) for block in blocks)
     named = _named(report, len(blocks), room)
     tail = [_NAMED_LEAD + ", ".join(named)] if named else []
-    room -= _size(tail)
+    room -= size_of(tail)
     for rank, block in enumerate(blocks):  # the best result gets its context lines first
         blocks[rank] = _with_context(block, hits[rank], plan[rank], context_lines, room)
-        room -= _size(blocks[rank].lines()) - _size(block.lines())
+        room -= size_of(blocks[rank].lines()) - size_of(block.lines())
     return [*head, *(line for block in blocks for line in block.lines()), *tail, *hint, *scope]
 
 
@@ -158,10 +171,10 @@ def _named(report: SearchReport, first: int, room: int) -> list[str]:
 
 def _with_context(block: _Block, hit: Hit, share: _Share, context_lines: int, room: int) -> _Block:
     """The block with as many of the context lines as there is room for."""
-    size = _size(block.lines())
+    size = size_of(block.lines())
     for around in range(context_lines if block.code else 0, 0, -1):
         wider = replace(block, code=_code(hit, share, around))
-        if _size(wider.lines()) - size <= room:
+        if size_of(wider.lines()) - size <= room:
             return wider
     return block
 
@@ -190,7 +203,9 @@ def _shares(hits: Sequence[Hit], max_chars: int) -> list[_Share]:
     if is_elsewhere(hits):
         return [_Share(0, 0, 2)] * min(len(hits), MAX_NAMED)
     scores = [hit.similarity_score for hit in hits]
-    alike = sum(1 for _ in takewhile(lambda score: score >= SIMILAR_SHARE * scores[0], scores))
+    alike = sum(
+        1 for _ in itertools.takewhile(lambda score: score >= SIMILAR_SHARE * scores[0], scores)
+    )
     with_code = min(alike, MAX_WITH_CODE)
     scale = max_chars / DEFAULT_REPLY_CHARS
     plan = []
@@ -307,15 +322,11 @@ def _fitting(blocks: Sequence[_Block], room: int) -> int:
     """The number of blocks that fit, 1 or more."""
     count = 0
     for block in blocks:
-        room -= _size(block.lines())
+        room -= size_of(block.lines())
         if room < 0 and count:
             break
         count += 1
     return count
-
-
-def _size(lines: Sequence[str]) -> int:
-    return sum(len(line) + 1 for line in lines)
 
 
 def _head(report: SearchReport) -> list[str]:
@@ -331,3 +342,54 @@ def _head(report: SearchReport) -> list[str]:
     if note and index.state != "unchecked":
         head.append(note)
     return [*head, *filter(None, [secondary_note(report.answer.secondary_model)])]
+
+
+def excerpt(
+    lines: Sequence[str], matching: Sequence[int], *, most_lines: int, most_chars: int
+) -> list[int]:
+    """The indices (0-based, ascending) of the lines to show.
+
+    All lines if they fit; else the signature and the lines that match best (``matching``, best
+    first), each with the lines around it, as many as fit; at least the best line alone.
+    """
+    end = max((index for index, line in enumerate(lines) if line.strip()), default=-1) + 1
+    costs = [min(len(line.rstrip()), MAX_LINE_CHARS) + 6 for line in lines[:end]]
+    if end <= most_lines and sum(costs) <= most_chars:
+        return list(range(end))
+    head = set(_signature(lines, end))
+    shown = head
+    for index in matching or range(end):
+        narrower = range(AROUND - 1, -1, -1) if shown == head else ()
+        for around in (AROUND, *narrower):
+            window = range(max(index - around, 0), min(index + around + 1, end))
+            more = _closed(shown | set(window))
+            if len(more) <= most_lines and sum(costs[line] for line in more) <= most_chars:
+                shown = more
+                break
+        else:
+            break
+    return sorted(shown)
+
+
+def widened(indices: Sequence[int], around: int, count: int) -> list[int]:
+    """The indices with ``around`` lines before and after each, of ``count`` lines in all."""
+    near = {line for index in indices for line in range(index - around, index + around + 1)}
+    return sorted(_closed(near & set(range(count))))
+
+
+def _closed(indices: set[int]) -> set[int]:
+    """The indices, with the gaps that are too small to be left out."""
+    closed = set(indices)
+    for first, second in itertools.pairwise(sorted(indices)):
+        if 1 < second - first <= _LEAST_GAP:
+            closed.update(range(first + 1, second))
+    return closed
+
+
+def _signature(lines: Sequence[str], end: int) -> range:
+    """The indices of the head of a definition, below the comment that describes it."""
+    first = description_lines(lines)
+    for index in range(first, min(first + _SIGNATURE_LINES, end)):
+        if lines[index].rstrip().endswith(_SIGNATURE_ENDS):
+            return range(first, index + 1)
+    return range(first, min(first + 1, end))
