@@ -10,7 +10,7 @@ from codebase_mcp.database.projects import Project
 from codebase_mcp.errors import CodebaseError
 from codebase_mcp.search.search import Answer
 from codebase_mcp.symbols.definition import PROSE_KINDS
-from codebase_mcp.symbols.usage import Usage, usage_of
+from codebase_mcp.symbols.references import Usage, usage_of
 
 if TYPE_CHECKING:
     from codebase_mcp.records.notes import Note

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from codebase_mcp.app.app import SearchReport
     from codebase_mcp.app.freshness.verified_search import IndexFreshness
     from codebase_mcp.search.hits import Hit
-    from codebase_mcp.symbols.usage import Usage
+    from codebase_mcp.symbols.references import Usage
 
 
 class OtherPlace(BaseModel):

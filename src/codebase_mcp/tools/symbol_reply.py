@@ -14,11 +14,9 @@ from codebase_mcp.tools.search_reply import TextReply
 
 if TYPE_CHECKING:
     from codebase_mcp.app.symbols import SymbolReport
-    from codebase_mcp.symbols.calls import Call
-    from codebase_mcp.symbols.definition import Definition
-    from codebase_mcp.symbols.inheritance import Implementation
-    from codebase_mcp.symbols.outline import FileOutline
-    from codebase_mcp.symbols.references import FoundUse
+    from codebase_mcp.symbols.answer import FileOutline
+    from codebase_mcp.symbols.definition import Definition, FoundUse
+    from codebase_mcp.symbols.hierarchy import Call, Implementation
 
 Confidence = Field(ge=0, le=1, description="0.8 and above: resolved; below 0.5: only possible.")
 
@@ -174,14 +172,14 @@ def _definitions(report: SymbolReport, definitions: Iterable[Definition]) -> lis
     repositories = {state.snapshot_id: str(state.repository_id) for state in report.states}
     return [
         DefinitionEntry(
-            file_path=definition.path,
+            file_path=definition.file.path,
             symbol=definition.qualified,
             kind=definition.kind,
             start_line=definition.start_line,
             end_line=definition.end_line,
             signature=report.facts.signature(definition),
-            file_kind=definition.file_kind,
-            repository_id=repositories[definition.snapshot_id],
+            file_kind=definition.file.kind,
+            repository_id=repositories[definition.file.snapshot_id],
         )
         for definition in definitions
     ]
@@ -190,29 +188,29 @@ def _definitions(report: SymbolReport, definitions: Iterable[Definition]) -> lis
 def _references(report: SymbolReport, uses: Iterable[FoundUse]) -> list[ReferenceEntry]:
     return [
         ReferenceEntry(
-            file_path=use.path,
-            line=use.line,
-            text=report.facts.line(use.resolved.use.blob_id, use.line),
-            kind=use.kind.value,
-            enclosing=use.resolved.enclosing.qualified if use.resolved.enclosing else None,
-            file_kind=use.resolved.use.file_kind,
-            confidence=use.confidence,
-            reason=use.reason,
-            definition=_place(use.definition),
+            file_path=found.use.file.path,
+            line=found.use.line,
+            text=report.facts.line(found.use.file.blob_id, found.use.line),
+            kind=found.use.kind.value,
+            enclosing=found.enclosing,
+            file_kind=found.use.file.kind,
+            confidence=found.confidence,
+            reason=found.reason,
+            definition=_place(found.definition),
         )
-        for use in uses
+        for found in uses
     ]
 
 
 def _place(definition: Definition | None) -> str | None:
-    return None if definition is None else f"{definition.path}:{definition.start_line}"
+    return None if definition is None else f"{definition.file.path}:{definition.start_line}"
 
 
 def _tree(root: Definition, calls: Iterable[Call]) -> Iterator[CallEntry]:
     yield CallEntry(
         level=0,
         symbol=root.qualified,
-        file_path=root.path,
+        file_path=root.file.path,
         start_line=root.start_line,
         lines=[],
         confidence=1.0,
