@@ -18,7 +18,7 @@ from codebase_mcp.database.connection import Transaction
 from codebase_mcp.database.literals import array_literal, dense_literal, sparse_literal
 from codebase_mcp.database.queries import load_queries, write_numbers
 from codebase_mcp.database.transaction import Row
-from codebase_mcp.search.fusion import ChunkKey
+from codebase_mcp.search.evidence import ChunkKey
 from codebase_mcp.search.hits import Change, Hit
 from codebase_mcp.search.lists import (
     COUNT_LIMIT,

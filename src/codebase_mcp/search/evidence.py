@@ -9,6 +9,9 @@ from operator import mul
 
 from codebase_mcp.model import FileKind
 
+ChunkKey = tuple[int, int]
+"""A chunk: the id of its text, and its ordinal there."""
+
 # The best chunk of a text counts fully, each further chunk by this factor less, twelve at most.
 CHUNK_DECAY = 0.7
 CHUNKS_COUNTED = 12

@@ -8,18 +8,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain, pairwise
+from itertools import pairwise
 from typing import Any
-
-import numpy as np
 
 from codebase_mcp.database.connection import Transaction
 from codebase_mcp.database.literals import array_literal, dense_literal, sparse_literal
 from codebase_mcp.database.queries import load_queries, write_numbers
 from codebase_mcp.database.transaction import Row, Statement
-from codebase_mcp.search.evidence import NamedDefinition
-from codebase_mcp.search.fusion import ChunkKey
-from codebase_mcp.search.memory_index import MemoryIndex
+from codebase_mcp.search.evidence import ChunkKey, NamedDefinition
 from codebase_mcp.search.query import (
     COMMON_CHUNKS,
     Query,
@@ -112,49 +108,6 @@ class ListSource(ABC):
         self, compared: Sequence[tuple[QueryVector, Iterable[ChunkKey]]]
     ) -> Sequence[Sequence[Row]]:
         """The distances of given chunks, for each model: blob id, ordinal, distance."""
-
-
-class MemoryLists(ListSource):
-    """The candidate lists from a memory index, which has the vectors of a single model."""
-
-    def __init__(self, index: MemoryIndex, query: Query, scope: Scope) -> None:
-        super().__init__(query, scope)
-        self._index = index
-
-    async def find(self, vectors: Sequence[QueryVector]) -> Lists:
-        index, filters = self._index, self.scope.filters
-        if self.together and not self.scope.is_narrow:
-            both = index.holding(self.rare, together=True)
-            chunks = np.union1d(both, index.holding(self.rare_expansion))
-        else:
-            chunks = index.holding({*self.rare, *self.rare_expansion})
-        names = (name.folded for name in self.query.names)
-        return Lists(
-            words=index.matching(self.idf, self.expansion, chunks, filters, WORD_CHUNKS),
-            named_texts=index.named(self.name_groups, filters, FILES_PER_NAME),
-            definitions=list(
-                chain.from_iterable(index.defining(name, filters, DEFINITIONS) for name in names)
-            ),
-            holders=[] if self.only_term is None else index.holders(self.only_term),
-            meanings=[index.nearest(query.vector, filters, MEANING_CHUNKS) for query in vectors],
-            holding_count=index.holding_count(self.matching_terms, filters),
-        )
-
-    async def files(self, texts: Collection[int]) -> Sequence[Row]:
-        return list(self._index.files_of_texts(texts, self.idf, self.scope.filters))
-
-    async def defined_names(
-        self, texts: Collection[int], stems: Collection[str]
-    ) -> Iterable[tuple[int, str]]:
-        return self._index.defined_names(texts, stems)
-
-    async def held_terms(self, chunk: ChunkKey, terms: Collection[int]) -> Sequence[int]:
-        return self._index.held_terms(chunk, terms)
-
-    async def cosines(
-        self, compared: Sequence[tuple[QueryVector, Iterable[ChunkKey]]]
-    ) -> Sequence[Sequence[Row]]:
-        return [list(self._index.distances(query.vector, chunks)) for query, chunks in compared]
 
 
 class DatabaseLists(ListSource):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from codebase_mcp.database.connection import Transaction
@@ -16,9 +16,11 @@ from codebase_mcp.database.transaction import Row, Statement
 from codebase_mcp.embedding.embedder import Vectors
 from codebase_mcp.embedding.profile import Profile
 from codebase_mcp.search.filters import FileFilters
-from codebase_mcp.search.memory_index import MemoryIndex, ScopeVersion
 from codebase_mcp.search.query import Query, inverse_frequencies
 from codebase_mcp.text.tokens import ALL_CHUNKS
+
+if TYPE_CHECKING:
+    from codebase_mcp.search.memory_index import MemoryIndex
 
 _SQL = load_queries("codebase_mcp.search", "search.sql")
 
@@ -33,6 +35,10 @@ _MOST_HIDDEN = 500
 # chunks, with 500 it finds 98.4 % and takes half as long again. If filters exclude most of them,
 # the search of the index goes on, up to the second number.
 _PREPARATION = {"searched": "300", "most": "50000", "most_hidden": _MOST_HIDDEN + 1}
+
+
+ScopeVersion = tuple[tuple[int, UUID], ...]
+"""Some snapshots, each with the version of its files."""
 
 
 @dataclass(frozen=True, slots=True)
