@@ -38,8 +38,8 @@ from codebase_mcp.records.page import Cursor
 from codebase_mcp.records.portable import read_line
 from codebase_mcp.records.schemas import accept_schema
 from codebase_mcp.records.transfer import scan_lines
-from codebase_mcp.search.filters import directory_matcher
 from codebase_mcp.search.query import parse_query
+from codebase_mcp.search.scope import directory_matcher
 from codebase_mcp.secrets.masking import mask
 from codebase_mcp.secrets.names import is_secret_name, is_secret_text
 from codebase_mcp.secrets.values import mask_values

@@ -16,14 +16,15 @@ from operator import itemgetter
 from codebase_mcp.database.transaction import Row
 from codebase_mcp.embedding.scale import BUILTIN_SCALE
 from codebase_mcp.model import FileKind
-from codebase_mcp.search.evidence import (
+from codebase_mcp.search.lists import (
     CandidateFile,
     ChunkKey,
+    Lists,
+    ListSource,
     NamedDefinition,
     TextEvidence,
     discounted_sum,
 )
-from codebase_mcp.search.lists import Lists, ListSource
 from codebase_mcp.search.scope import QueryVector
 from codebase_mcp.text.tokens import word_stems
 

@@ -17,8 +17,7 @@ from codebase_mcp.database.connection import Transaction
 from codebase_mcp.database.literals import array_literal
 from codebase_mcp.database.queries import load_queries
 from codebase_mcp.model import WORKTREE
-from codebase_mcp.search.evidence import ChunkKey
-from codebase_mcp.search.lists import chunk_parameters
+from codebase_mcp.search.lists import ChunkKey, chunk_parameters
 from codebase_mcp.search.signals import RankedFile
 from codebase_mcp.telemetry.stopwatch import step
 

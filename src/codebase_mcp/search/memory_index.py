@@ -23,18 +23,18 @@ from numpy.typing import NDArray
 from codebase_mcp.database.literals import VECTOR_DIGITS, WEIGHT_DIGITS
 from codebase_mcp.database.transaction import Row
 from codebase_mcp.embedding.embedder import Vectors
-from codebase_mcp.search.evidence import ChunkKey, NamedDefinition
-from codebase_mcp.search.filters import FileFilters
 from codebase_mcp.search.lists import (
     DEFINITIONS,
     FILES_PER_NAME,
     MEANING_CHUNKS,
     WORD_CHUNKS,
+    ChunkKey,
     Lists,
     ListSource,
+    NamedDefinition,
 )
 from codebase_mcp.search.query import Query
-from codebase_mcp.search.scope import QueryVector, Scope, ScopeVersion
+from codebase_mcp.search.scope import FileFilters, QueryVector, Scope, ScopeVersion
 from codebase_mcp.text.tokens import ALL_CHUNKS, fold
 
 Ints = NDArray[np.int32]

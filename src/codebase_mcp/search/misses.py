@@ -20,7 +20,6 @@ from codebase_mcp.database.projects import Project
 from codebase_mcp.database.queries import load_queries
 from codebase_mcp.database.transaction import Row
 from codebase_mcp.embedding.models import Models
-from codebase_mcp.search.filters import FileFilters
 from codebase_mcp.search.help import (
     WEAK,
     BetterFile,
@@ -37,7 +36,12 @@ from codebase_mcp.search.help import (
 )
 from codebase_mcp.search.hits import Hit
 from codebase_mcp.search.query import parse_query
-from codebase_mcp.search.scope import ScopedSnapshot, fetch_named, frequencies_statement
+from codebase_mcp.search.scope import (
+    FileFilters,
+    ScopedSnapshot,
+    fetch_named,
+    frequencies_statement,
+)
 from codebase_mcp.search.search import Answer, Request, SearchedSnapshots, Searcher
 from codebase_mcp.search.vocabulary import NearWords, Vocabulary, near_words, replace_words
 from codebase_mcp.text.tokens import ALL_CHUNKS

@@ -37,13 +37,13 @@ from codebase_mcp.search.confidence import (
     query_evidence,
 )
 from codebase_mcp.search.definitions import Weights, WordCounter, definition_hits, distinct_files
-from codebase_mcp.search.filters import FileFilters
 from codebase_mcp.search.hits import Hit, ScoredFile, chunk_hits
 from codebase_mcp.search.lists import COUNT_LIMIT, DatabaseLists, ListSource
 from codebase_mcp.search.memory_index import MemoryLists
 from codebase_mcp.search.memory_indexes import MemoryIndexes
 from codebase_mcp.search.query import Query, inverse_frequencies, parse_query
 from codebase_mcp.search.scope import (
+    FileFilters,
     QueryVector,
     Scope,
     ScopedSnapshot,

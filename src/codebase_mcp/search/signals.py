@@ -15,7 +15,7 @@ from functools import lru_cache
 from operator import mul
 
 from codebase_mcp.model import FileKind
-from codebase_mcp.search.evidence import CandidateFile, NamedDefinition, discounted_sum
+from codebase_mcp.search.lists import CandidateFile, NamedDefinition, discounted_sum
 from codebase_mcp.search.query import Query, name_stems
 from codebase_mcp.text.tokens import aggressive_stem, path_parts, stem, word_stems
 

@@ -25,7 +25,7 @@ from codebase_mcp.search.confidence import (
     is_doubtful,
     query_evidence,
 )
-from codebase_mcp.search.evidence import CandidateFile, TextEvidence
+from codebase_mcp.search.lists import CandidateFile, TextEvidence
 from codebase_mcp.search.query import Query, parse_query
 from codebase_mcp.search.signals import RankedFile
 

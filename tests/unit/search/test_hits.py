@@ -10,12 +10,6 @@ from hypothesis import strategies as st
 
 from codebase_mcp.chunking.lines import split_lines
 from codebase_mcp.model import FileKind
-from codebase_mcp.search.evidence import (
-    NEAREST_CHUNKS,
-    CandidateFile,
-    NamedDefinition,
-    TextEvidence,
-)
 from codebase_mcp.search.hits import (
     Hit,
     ScoredFile,
@@ -24,6 +18,12 @@ from codebase_mcp.search.hits import (
     choose,
     chunk_id_of,
     make_hits,
+)
+from codebase_mcp.search.lists import (
+    NEAREST_CHUNKS,
+    CandidateFile,
+    NamedDefinition,
+    TextEvidence,
 )
 from codebase_mcp.search.signals import RankedFile
 
