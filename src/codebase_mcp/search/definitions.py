@@ -25,13 +25,13 @@ from codebase_mcp.search.hits import (
     Enclosing,
     Hit,
     LineRange,
-    Location,
     ScoredFile,
     StoredChunk,
     StoredText,
     chunk_strengths,
     hit_at,
     load_texts,
+    location_of,
 )
 from codebase_mcp.telemetry.stopwatch import step
 from codebase_mcp.text.counting import Lexicon, WordBags, term_table
@@ -375,20 +375,9 @@ def _hit(
             further.append(LineRange(part.start_line, part.end_line, part.symbol, part_score))
             beside += [] if is_around else [part]
     whole = StoredChunk(best.start_line, best.end_line, best.symbol, best.kind)
-    return replace(
-        hit_at(whole, first, text.lines, context_lines, explain=explain),
-        more_in_file=tuple(further),
-        also_at=tuple(
-            Location(
-                copy.repository_id,
-                copy.ranked.candidate.path,
-                best.start_line,
-                best.end_line,
-                copy.view,
-            )
-            for copy in files[1:]
-        ),
-    )
+    hit = hit_at(whole, first, text.lines, context_lines, explain=explain)
+    also_at = tuple(location_of(copy, hit) for copy in files[1:])
+    return replace(hit, more_in_file=tuple(further), also_at=also_at)
 
 
 def _is_around(part: Part, best: Part) -> bool:

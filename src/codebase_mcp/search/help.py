@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain, pairwise, zip_longest
+from itertools import chain, zip_longest
 from uuid import UUID
 
 from codebase_mcp.search.confidence import LEAST_FIRST
 from codebase_mcp.search.hits import Hit
-from codebase_mcp.search.query import Query, parse_query
+from codebase_mcp.search.query import parse_query
 from codebase_mcp.search.secondary import SecondaryUse
 from codebase_mcp.search.vocabulary import NearWords, replace_words
-from codebase_mcp.text.tokens import aggressive_stem, stem, term_id
 
 # Scores below this are "poor" on the tools' scale.
 WEAK = 0.6
@@ -58,19 +57,6 @@ NO_HINT = "Say what the code does in other words, or name a symbol."
 
 # Skipped files of these kinds cannot answer a question.
 _NOT_MISSED = frozenset({"binary", "symlink", "special"})
-
-
-@dataclass(frozen=True, slots=True)
-class QuestionWord:
-    """A word of a question, with its terms in chunks and in file names.
-
-    ``joined`` are the terms of the word and a neighbour written together.
-    """
-
-    text: str
-    term: int
-    name_term: int
-    joined: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,20 +182,6 @@ def is_weak(hits: Sequence[Hit]) -> bool:
 def is_elsewhere(hits: Sequence[Hit]) -> bool:
     """Whether the code probably has no answer, and the hits are only the nearest chunks."""
     return bool(hits) and hits[0].similarity_score < LEAST_FIRST
-
-
-def content_words(query: Query) -> tuple[QuestionWord, ...]:
-    """The content words of a question, each once."""
-    parts = [part for part in query.parts if len(part) > 1]
-    joined: dict[str, list[int]] = {part: [] for part in parts}
-    for first, second in pairwise(parts):
-        together = term_id(stem(first + second))
-        joined[first].append(together)
-        joined[second].append(together)
-    return tuple(
-        QuestionWord(part, term_id(stem(part)), term_id(aggressive_stem(part)), tuple(terms))
-        for part, terms in joined.items()
-    )
 
 
 def words_to_help(words: Iterable[WordUse], total: int) -> dict[str, bool]:

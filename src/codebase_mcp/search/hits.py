@@ -319,7 +319,7 @@ def make_hits(
                 hit,
                 similarity_score=first.score,
                 more_in_file=tuple(_line_range(further, text) for further in more),
-                also_at=tuple(_location(copy, hit) for copy in further_copies),
+                also_at=tuple(location_of(copy.file, hit) for copy in further_copies),
             )
         )
     return hits
@@ -371,6 +371,7 @@ def chunk_id_of(content: str) -> UUID:
     return uuid5(_CHUNKS, content)
 
 
-def _location(copy: ChosenChunk, hit: Hit) -> Location:
-    path = copy.file.ranked.candidate.path
-    return Location(copy.file.repository_id, path, hit.start_line, hit.end_line, copy.file.view)
+def location_of(copy: ScoredFile, hit: Hit) -> Location:
+    """Where a hit stands in another file with the same text."""
+    path = copy.ranked.candidate.path
+    return Location(copy.repository_id, path, hit.start_line, hit.end_line, copy.view)
