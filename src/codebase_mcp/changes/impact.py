@@ -243,7 +243,7 @@ async def _users_of(
     definitions, uses = await resolve_names(tx, names, snapshot_ids, most_uses=MAX_USES)
     places = {(symbol.path, symbol.name) for symbol in changed}
     targets = {d.key for d in definitions if (d.file.path, d.qualified) in places}
-    found = [
+    matches = [
         (use, use.definition.qualified)
         for use in meaning(targets, uses)
         if use.definition is not None
@@ -253,14 +253,14 @@ async def _users_of(
     gone = {symbol.last_name: symbol.name for symbol in removed}
     for name in {definition.name for definition in definitions}:
         gone.pop(name, None)
-    found += [
+    matches += [
         (FoundUse(use.use, use.around, None, BY_NAME, _UNDEFINED), gone[use.use.name])
         for use in uses
         if use.use.name in gone
     ]
     touched = {difference.file.path for difference in files}
     first: dict[tuple[str, str | None, str], User] = {}
-    for use, symbol in sorted(found, key=lambda pair: (pair[0].use.file.path, pair[0].use.line)):
+    for use, symbol in sorted(matches, key=lambda pair: (pair[0].use.file.path, pair[0].use.line)):
         path = use.use.file.path
         if path not in touched:
             first.setdefault(

@@ -185,7 +185,7 @@ async def _targets(
     is_head = any(meaning.start_line == line for meaning in around)
     if question.operation == "definition" and used and not is_head:
         meanings = [
-            use.as_found(candidate)
+            use.with_meaning(candidate)
             for use in await resolve_uses(tx, used, snapshot_ids)
             for candidate in use.candidates
             if candidate.confidence >= LEAST
@@ -209,7 +209,7 @@ async def _with_texts(tx: Transaction, question: SymbolQuestion, facts: SymbolFa
     """The facts with the texts of the entries within the limit."""
     blobs = {definition.file.blob_id for definition in facts.definitions[: question.limit]}
     if facts.references is not None:
-        blobs |= {found.use.file.blob_id for found in facts.references.uses[: question.limit]}
+        blobs |= {match.use.file.blob_id for match in facts.references.uses[: question.limit]}
     blobs |= {
         implementation.definition.file.blob_id
         for implementation in facts.implementations[: question.limit]

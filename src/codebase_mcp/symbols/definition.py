@@ -127,7 +127,7 @@ class ResolvedUse:
     candidates: tuple[Candidate, ...]
     is_open: bool = False
 
-    def as_found(self, candidate: Candidate) -> FoundUse:
+    def with_meaning(self, candidate: Candidate) -> FoundUse:
         """The use with one of its candidates as its meaning."""
         return FoundUse(
             self.use, self.around, candidate.definition, candidate.confidence, candidate.reason

@@ -152,19 +152,19 @@ def _callers_of_each(
 def _callers(calls: Sequence[FoundUse]) -> list[Call]:
     """The definitions that some calls are in, code before tests, the surest first."""
     by_caller: dict[tuple[File, tuple[int, str] | None], Call] = {}
-    for found in calls:
-        use = found.use
-        around = [symbol for symbol in found.around if symbol.kind in CALLABLE_KINDS]
+    for match in calls:
+        use = match.use
+        around = [symbol for symbol in match.around if symbol.kind in CALLABLE_KINDS]
         within = around[-1] if around else None
         key = use.file, (within.start_line, within.qualified) if within else None
         if key not in by_caller:
             caller = Definition.of(use.file, within) if within else None
-            by_caller[key] = Call(caller, use.file.path, [], found.confidence, found.reason)
+            by_caller[key] = Call(caller, use.file.path, [], match.confidence, match.reason)
         call = by_caller[key]
         if use.line not in call.lines:
             call.lines.append(use.line)
-        if found.confidence > call.confidence:
-            call.confidence, call.reason = found.confidence, found.reason
+        if match.confidence > call.confidence:
+            call.confidence, call.reason = match.confidence, match.reason
     for call in by_caller.values():
         call.lines.sort()
     ordered = sorted(
@@ -278,13 +278,13 @@ async def _subclasses(
         if step == 1:
             unresolved = inherits.unresolved
         level = []
-        for found in chain.from_iterable(inherits.of.values()):
-            use = found.use
-            assert found.definition is not None
-            confidence = round(min(found.confidence, SCOPE) * sure[found.definition.key], 2)
+        for match in chain.from_iterable(inherits.of.values()):
+            use = match.use
+            assert match.definition is not None
+            confidence = round(min(match.confidence, SCOPE) * sure[match.definition.key], 2)
             if confidence < LEAST_SHOWN:
                 continue
-            around = [s for s in found.around if s.kind in TYPE_KINDS]
+            around = [s for s in match.around if s.kind in TYPE_KINDS]
             own = Definition.of(use.file, around[-1]) if around else None
             if own is not None and own.key in seen:
                 continue
@@ -297,10 +297,10 @@ async def _subclasses(
                     own,
                     use.file.path,
                     use.line,
-                    found.definition.name,
+                    match.definition.name,
                     step,
                     confidence,
-                    found.reason,
+                    match.reason,
                 )
             )
         level = level[:_MAX_CLASSES]

@@ -96,7 +96,7 @@ def _references(targets: Sequence[Definition], uses: Sequence[ResolvedUse]) -> R
         tuple(likely),
         len(uses) - len(likely) - unresolved,
         unresolved,
-        Counter(found.use.kind for found in likely),
+        Counter(match.use.kind for match in likely),
     )
 
 
@@ -130,9 +130,9 @@ async def uses_of(
 def _of_each(targets: Sequence[Definition], uses: Sequence[ResolvedUse], least: float) -> Uses:
     by_definition: dict[DefinitionKey, list[FoundUse]] = {target.key: [] for target in targets}
     unsure = 0
-    for found in meaning(by_definition, uses):
-        if found.definition is not None and found.confidence >= least:
-            by_definition[found.definition.key].append(found)
+    for match in meaning(by_definition, uses):
+        if match.definition is not None and match.confidence >= least:
+            by_definition[match.definition.key].append(match)
         else:
             unsure += 1
     return Uses(by_definition, _count_unresolved(targets, uses, unsure))
@@ -154,19 +154,19 @@ def meaning(targets: Collection[DefinitionKey], uses: Iterable[ResolvedUse]) -> 
         (use, next((c for c in use.candidates if c.definition.key in targets), None))
         for use in uses
     )
-    return [use.as_found(candidate) for use, candidate in likeliest if candidate is not None]
+    return [use.with_meaning(candidate) for use, candidate in likeliest if candidate is not None]
 
 
 def in_order(uses: Sequence[FoundUse]) -> list[FoundUse]:
     """By file: code before tests, the surest and most used files first; there by kind and line."""
-    kinds = Counter(found.use.kind for found in uses)
-    files = Counter(found.use.file for found in uses)
+    kinds = Counter(match.use.kind for match in uses)
+    files = Counter(match.use.file for match in uses)
     sure: dict[File, float] = {}
-    for found in uses:
-        sure[found.use.file] = max(sure.get(found.use.file, 0.0), found.confidence)
+    for match in uses:
+        sure[match.use.file] = max(sure.get(match.use.file, 0.0), match.confidence)
 
-    def order(found: FoundUse) -> tuple[Any, ...]:
-        use, file = found.use, found.use.file
+    def order(match: FoundUse) -> tuple[Any, ...]:
+        use, file = match.use, match.use.file
         return file.is_test, -sure[file], -files[file], file, -kinds[use.kind], use.kind, use.line
 
     return sorted(uses, key=order)
@@ -219,26 +219,26 @@ async def usage_of(
         return None
     resolved = await resolve_loaded(tx, definitions, uses, [snapshot_id], _COUNTED)
     certain = [
-        found
-        for found in meaning([target.key], resolved)
-        if found.confidence >= SURE and not _is_within(found.use, target)
+        match
+        for match in meaning([target.key], resolved)
+        if match.confidence >= SURE and not _is_within(match.use, target)
     ]
-    calls = [found for found in certain if found.use.kind in CALLS]
+    calls = [match for match in certain if match.use.kind in CALLS]
     # Several uses within a definition count as one place.
     by_definition: dict[tuple[str, str | None], FoundUse] = {}
-    for found in in_order(calls or certain):
-        by_definition.setdefault((found.use.file.path, found.enclosing), found)
+    for match in in_order(calls or certain):
+        by_definition.setdefault((match.use.file.path, match.enclosing), match)
     places = list(by_definition.values())
-    shown = [found for found in places if not found.use.file.is_test] or places
+    shown = [match for match in places if not match.use.file.is_test] or places
     if not shown:
         return None
-    first_of = {found.use.file: found for found in reversed(shown)}
-    shown.sort(key=lambda found: found is not first_of[found.use.file])
+    first_of = {match.use.file: match for match in reversed(shown)}
+    shown.sort(key=lambda match: match is not first_of[match.use.file])
     return Usage(
         bool(calls),
         tuple(
-            UsingPlace(found.use.file.path, found.use.line, found.enclosing)
-            for found in shown[:PLACES]
+            UsingPlace(match.use.file.path, match.use.line, match.enclosing)
+            for match in shown[:PLACES]
         ),
         max(len(shown) - PLACES, 0),
         len(places) - len(shown),

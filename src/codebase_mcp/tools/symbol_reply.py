@@ -188,17 +188,17 @@ def _definitions(report: SymbolReport, definitions: Iterable[Definition]) -> lis
 def _references(report: SymbolReport, uses: Iterable[FoundUse]) -> list[ReferenceEntry]:
     return [
         ReferenceEntry(
-            file_path=found.use.file.path,
-            line=found.use.line,
-            text=report.facts.line(found.use.file.blob_id, found.use.line),
-            kind=found.use.kind.value,
-            enclosing=found.enclosing,
-            file_kind=found.use.file.kind,
-            confidence=found.confidence,
-            reason=found.reason,
-            definition=_place(found.definition),
+            file_path=match.use.file.path,
+            line=match.use.line,
+            text=report.facts.line(match.use.file.blob_id, match.use.line),
+            kind=match.use.kind.value,
+            enclosing=match.enclosing,
+            file_kind=match.use.file.kind,
+            confidence=match.confidence,
+            reason=match.reason,
+            definition=_place(match.definition),
         )
-        for found in uses
+        for match in uses
     ]
 
 
