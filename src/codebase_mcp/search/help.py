@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, zip_longest
-from uuid import UUID
 
 from codebase_mcp.search.confidence import LEAST_FIRST
 from codebase_mcp.search.hits import Hit
@@ -105,15 +104,6 @@ class IndexCoverage:
 
 
 @dataclass(frozen=True, slots=True)
-class BetterFile:
-    """The best file for the question when the filters are dropped."""
-
-    repository_id: UUID
-    file_path: str
-    similarity: float
-
-
-@dataclass(frozen=True, slots=True)
 class MissFacts:
     """Facts about a weak answer.
 
@@ -128,7 +118,7 @@ class MissFacts:
     near: tuple[NearWords, ...]
     coverage: IndexCoverage
     filtered: FilteredFiles | None = None
-    better: BetterFile | None = None
+    better: Hit | None = None
     respelt: Mapping[str, str] = field(default_factory=dict)
     best: float | None = None
 
@@ -145,7 +135,7 @@ class Help:
     reasons: tuple[str, ...]
     words: Mapping[str, int]
     nearest: Mapping[str, tuple[str, ...]]
-    better: BetterFile | None
+    better: Hit | None
     hint: str
     doubt: str | None = None
     absent: str | None = None
@@ -274,7 +264,7 @@ def _hint(question: str, facts: MissFacts) -> str:
     if facts.better is not None:
         better = facts.better
         advice.append(
-            f"Drop the filters: {better.file_path} answers best ({better.similarity:.2f})."
+            f"Drop the filters: {better.file_path} answers best ({better.similarity_score:.2f})."
         )
     corrections = {near.word: near.spelled[0] for near in facts.near if near.spelled}
     corrected = replace_words(question, corrections)

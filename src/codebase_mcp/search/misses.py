@@ -23,7 +23,6 @@ from codebase_mcp.database.transaction import Row
 from codebase_mcp.embedding.models import Models
 from codebase_mcp.search.help import (
     WEAK,
-    BetterFile,
     FilteredFiles,
     FilterEffect,
     Help,
@@ -133,7 +132,7 @@ class Misses:
         filters: FileFilters,
         snapshot_ids: tuple[int, ...] | None,
         answer: Answer,
-    ) -> BetterFile | None:
+    ) -> Hit | None:
         """The best file without the filters, if they exclude it.
 
         If there are hits with the filters, the file must have a good score.
@@ -147,7 +146,7 @@ class Misses:
         for hit in unfiltered.hits:
             is_better = hit.similarity_score >= WEAK or not answer.hits
             if is_better and not _passes(hit, filters):
-                return BetterFile(hit.repository_id, hit.file_path, hit.similarity_score)
+                return hit
         return None
 
     async def _near(

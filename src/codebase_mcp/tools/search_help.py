@@ -63,6 +63,6 @@ def help_reply(help: Help) -> HelpReply:
         reply.without_filters = BetterFileReply(
             repository_id=help.better.repository_id,
             file_path=help.better.file_path,
-            similarity_score=help.better.similarity,
+            similarity_score=help.better.similarity_score,
         )
     return reply

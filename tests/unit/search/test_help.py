@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
 
 from codebase_mcp.search.help import (
-    BetterFile,
     FilteredFiles,
     FilterEffect,
     Help,
@@ -160,7 +160,7 @@ def test_what_filters_leave_is_counted(filtered: FilteredFiles, first: str) -> N
 
 
 def test_a_better_file_behind_the_filters_is_named_and_nothing_else_advised() -> None:
-    better = BetterFile(REPOSITORY, "src/auth.py", 0.914)
+    better = replace(make_hit(0.914), file_path="src/auth.py")
     told = helped(
         "sign in",
         {"sign": 0},
