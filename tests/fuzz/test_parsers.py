@@ -37,8 +37,8 @@ from codebase_mcp.model import Outline
 from codebase_mcp.records.page import Cursor
 from codebase_mcp.records.schemas.documents import accept_schema
 from codebase_mcp.records.transfer import read_line, scan_lines
-from codebase_mcp.search.filters import directory_matcher
 from codebase_mcp.search.query import parse_query
+from codebase_mcp.search.scope import directory_matcher
 from codebase_mcp.secrets.masking import mask, mask_values
 from codebase_mcp.secrets.names import is_secret_name, is_secret_text
 from codebase_mcp.settings.loading import SETTINGS, Settings

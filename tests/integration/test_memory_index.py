@@ -16,7 +16,7 @@ import codebase_mcp
 from codebase_mcp.app.app import App
 from codebase_mcp.model import RACY_NS
 from codebase_mcp.search import memory_indexes
-from codebase_mcp.search.filters import FileFilters
+from codebase_mcp.search.scope import FileFilters
 from codebase_mcp.search.search import Request
 from codebase_mcp.settings.loading import Settings
 

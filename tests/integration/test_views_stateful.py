@@ -41,7 +41,7 @@ from codebase_mcp.index import batches
 from codebase_mcp.index.commits import CommitIndexer, CommitRun
 from codebase_mcp.index.pool import PreparerPool
 from codebase_mcp.index.progress import RunProgress
-from codebase_mcp.search.filters import FileFilters
+from codebase_mcp.search.scope import FileFilters
 from codebase_mcp.search.search import Request
 from codebase_mcp.settings.loading import Settings
 

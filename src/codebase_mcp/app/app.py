@@ -52,8 +52,8 @@ from codebase_mcp.index.identity import PROGRAM_VERSION
 from codebase_mcp.index.inventory import load_inventory
 from codebase_mcp.index.plan import RunRequest
 from codebase_mcp.index.queue import JobQueue
-from codebase_mcp.search.filters import FileFilters
 from codebase_mcp.search.memory_indexes import MemoryIndexes
+from codebase_mcp.search.scope import FileFilters
 from codebase_mcp.search.search import Ranking, Request, Searcher
 from codebase_mcp.settings.choices import chosen_model, database_target, service_access
 from codebase_mcp.settings.loading import Settings

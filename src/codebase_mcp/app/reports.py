@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from codebase_mcp.search.history import FoundCommit, LastChange
     from codebase_mcp.search.search import Answer
     from codebase_mcp.settings.repository import RepositorySettings
-    from codebase_mcp.symbols.usage import Usage
+    from codebase_mcp.symbols.references import Usage
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ from codebase_mcp.search.search import Answer, Request, SearchedSnapshots, Searc
 from codebase_mcp.search.slow import SlowSearches
 from codebase_mcp.secrets.masking import mask_token
 from codebase_mcp.symbols.definition import PROSE_KINDS
-from codebase_mcp.symbols.usage import Usage, usage_of
+from codebase_mcp.symbols.references import Usage, usage_of
 from codebase_mcp.telemetry.metrics import SEARCH_STEP_DURATION
 from codebase_mcp.telemetry.stopwatch import Stopwatch, step, stopwatch
 

@@ -9,8 +9,8 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from codebase_mcp.errors import InvalidInput
-from codebase_mcp.search.filters import FileFilters
 from codebase_mcp.search.history import HistoryFilters
+from codebase_mcp.search.scope import FileFilters
 from codebase_mcp.search.search import Request
 from codebase_mcp.tools.rules import (
     check_directory,

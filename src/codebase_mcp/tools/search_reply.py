@@ -152,7 +152,7 @@ class IndexState(ReplyPart):
 class BetterFileReply(ReplyPart):
     repository_id: UUID
     file_path: str
-    similarity_score: float = Field(validation_alias="similarity")
+    similarity_score: float
 
 
 class HelpReply(ReplyPart):

@@ -25,10 +25,8 @@ from codebase_mcp.tools.toolset import READS, Caller, Operation, Toolset
 if TYPE_CHECKING:
     from codebase_mcp.app.symbols import SymbolReport
     from codebase_mcp.symbols.answer import SymbolQuestion
-    from codebase_mcp.symbols.calls import Call
-    from codebase_mcp.symbols.definition import Definition
-    from codebase_mcp.symbols.inheritance import Implementation
-    from codebase_mcp.symbols.references import FoundUse
+    from codebase_mcp.symbols.definition import Definition, FoundUse
+    from codebase_mcp.symbols.hierarchy import Call, Implementation
 
 TOOLSET = Toolset(
     "symbols",
@@ -85,25 +83,25 @@ Confidence = Field(ge=0, le=1, description="0.8 and above: resolved; below 0.5: 
 class DefinitionEntry(ReplyPart):
     """A definition; lines are 1-based and inclusive."""
 
-    file_path: str = Field(validation_alias="path")
+    file_path: str = Field(validation_alias=AliasPath("file", "path"))
     symbol: str = Field(validation_alias="qualified")
     kind: str
     start_line: int
     end_line: int
     signature: str
-    file_kind: str
+    file_kind: str = Field(validation_alias=AliasPath("file", "kind"))
     repository_id: str
 
 
 class ReferenceEntry(ReplyPart):
     """A use of a name."""
 
-    file_path: str = Field(validation_alias="path")
-    line: int
+    file_path: str = Field(validation_alias=AliasPath("use", "file", "path"))
+    line: int = Field(validation_alias=AliasPath("use", "line"))
     text: str
     kind: Literal["call", "import", "inherit", "new", "type", "use"]
     enclosing: str | None = Field(description="The innermost definition around it.")
-    file_kind: str
+    file_kind: str = Field(validation_alias=AliasPath("use", "file", "kind"))
     confidence: float = Confidence
     reason: str
     definition: str | None = Field(description="path:line of what it most likely means.")
@@ -294,7 +292,7 @@ def _definitions(report: SymbolReport, definitions: Iterable[Definition]) -> lis
         DefinitionEntry.made_from(
             definition,
             signature=report.facts.signature(definition),
-            repository_id=repositories[definition.snapshot_id],
+            repository_id=repositories[definition.file.snapshot_id],
         )
         for definition in definitions
     ]
@@ -303,24 +301,28 @@ def _definitions(report: SymbolReport, definitions: Iterable[Definition]) -> lis
 def _references(report: SymbolReport, uses: Iterable[FoundUse]) -> list[ReferenceEntry]:
     return [
         ReferenceEntry.made_from(
-            use,
-            text=report.facts.line(use.resolved.use.blob_id, use.line),
-            kind=use.kind.value,
-            enclosing=use.resolved.enclosing.qualified if use.resolved.enclosing else None,
-            file_kind=use.resolved.use.file_kind,
-            definition=_place(use.definition),
+            match,
+            text=report.facts.line(match.use.file.blob_id, match.use.line),
+            kind=match.use.kind.value,
+            definition=_place(match.definition),
         )
-        for use in uses
+        for match in uses
     ]
 
 
 def _place(definition: Definition | None) -> str | None:
-    return None if definition is None else f"{definition.path}:{definition.start_line}"
+    return None if definition is None else f"{definition.file.path}:{definition.start_line}"
 
 
 def _tree(root: Definition, calls: Iterable[Call]) -> Iterator[CallEntry]:
     yield CallEntry.made_from(
-        root, level=0, symbol=root.qualified, lines=[], confidence=1.0, reason="asked about"
+        root,
+        level=0,
+        symbol=root.qualified,
+        path=root.file.path,
+        lines=[],
+        confidence=1.0,
+        reason="asked about",
     )
     yield from _below(calls, 1)
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from codebase_mcp.records.anchors import Note
     from codebase_mcp.search.history import LastChange
     from codebase_mcp.search.hits import Hit
-    from codebase_mcp.symbols.usage import Usage
+    from codebase_mcp.symbols.references import Usage
 
 # Below this share of the first result's score, a result gets a line without code.
 SIMILAR_SHARE = 0.5

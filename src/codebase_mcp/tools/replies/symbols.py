@@ -16,9 +16,8 @@ from codebase_mcp.tools.text import counted, scope_note, shown_path, size_of
 if TYPE_CHECKING:
     from codebase_mcp.app.symbols import SymbolReport
     from codebase_mcp.model import Symbol
-    from codebase_mcp.symbols.calls import Call
-    from codebase_mcp.symbols.definition import Definition
-    from codebase_mcp.symbols.references import FoundUse
+    from codebase_mcp.symbols.definition import Definition, FoundUse
+    from codebase_mcp.symbols.hierarchy import Call
 
 _INDENT = "  "
 _LINE_CHARS = 100
@@ -93,22 +92,21 @@ class _Text:
         shown = references.uses[: self._limit]
         is_test = False
         for (snapshot_id, path), group in groupby(
-            shown, key=lambda use: (use.resolved.use.snapshot_id, use.path)
+            shown, key=lambda use: (use.use.file.snapshot_id, use.use.file.path)
         ):
             in_file = list(group)
-            if in_file[0].is_test and not is_test:
+            if in_file[0].use.file.is_test and not is_test:
                 is_test = True
                 yield "tests:"
             reasons = {self._reason(use) for use in in_file}
             reason = f" {reasons.pop()}" if len(reasons) == 1 else ""
             yield f"{self._path(snapshot_id, path)}{reason}"
             for use in in_file:
-                kind = "" if use.kind is common else f"{use.kind} "
-                line = self._facts.line(use.resolved.use.blob_id, use.line)
-                around = use.resolved.enclosing
-                within = f"{printable_line(around.qualified)}: " if around else ""
+                kind = "" if use.use.kind is common else f"{use.use.kind} "
+                line = self._facts.line(use.use.file.blob_id, use.use.line)
+                within = f"{printable_line(use.enclosing)}: " if use.enclosing else ""
                 after = "" if reason else f" {self._reason(use)}"
-                yield f"{_INDENT}{use.line} {kind}{within}{_cut(line)}{after}"
+                yield f"{_INDENT}{use.use.line} {kind}{within}{_cut(line)}{after}"
         if len(references.uses) > len(shown):
             yield f"… {counted(len(references.uses) - len(shown), 'more use')}"
         if references.unlikely:
@@ -122,7 +120,7 @@ class _Text:
         """The confidence and reason of a use, with its definition where there are several."""
         which = ""
         if len(self._facts.definitions) > 1 and use.definition is not None:
-            which = f" → {self._path(use.definition.snapshot_id, use.definition.path)}"
+            which = f" → {self._path(use.definition.file.snapshot_id, use.definition.file.path)}"
             which += f":{use.definition.start_line}"
         return _why(use.confidence, use.reason + which)
 
@@ -139,7 +137,7 @@ class _Text:
                 continue
             yield self._definition(definition)
             yield f"{what}:" if calls else f"{what} {nothing}"
-            yield from self._tree(calls, 1, definition.snapshot_id, is_up=is_up)
+            yield from self._tree(calls, 1, definition.file.snapshot_id, is_up=is_up)
         if not any(tree.calls.values()) and len(tree.definitions) > 1:
             yield f"none of the {len(tree.definitions)} definitions"
         if is_up:
@@ -170,7 +168,7 @@ class _Text:
         yield from self._meant()
         for implementation in implementations[: self._limit]:
             if implementation.definition is None:
-                snapshot_id = self._facts.definitions[0].snapshot_id
+                snapshot_id = self._facts.definitions[0].file.snapshot_id
                 where = f"{self._path(snapshot_id, implementation.path)}:{implementation.line}"
             else:
                 where = self._definition(implementation.definition)
@@ -219,7 +217,7 @@ class _Text:
     def _definition(self, definition: Definition) -> str:
         """The path, lines, kind and signature of a definition."""
         signature, name = self._facts.signature(definition), printable_line(definition.qualified)
-        path = self._path(definition.snapshot_id, definition.path)
+        path = self._path(definition.file.snapshot_id, definition.file.path)
         where = f"{path}:{_lines(definition)} {definition.kind}"
         if definition.name not in signature:
             return f"{where} {name}"
@@ -234,7 +232,7 @@ def _why(confidence: float, reason: str) -> str:
     return f"({confidence:.2f} {printable_line(reason)})"
 
 
-def _lines(symbol: Definition | Symbol) -> str:
+def _lines(symbol: Symbol) -> str:
     first, last = symbol.start_line, symbol.end_line
     return str(first) if first == last else f"{first}-{last}"
 

@@ -15,8 +15,8 @@ from codebase_mcp.app.evaluation.scoring import CHARS_PER_TOKEN
 from codebase_mcp.chunking.lines import split_lines
 from codebase_mcp.errors import InvalidInput
 from codebase_mcp.model import WORKTREE, FileKind
-from codebase_mcp.search.filters import FileFilters
 from codebase_mcp.search.help import secondary_note, state_note
+from codebase_mcp.search.scope import FileFilters
 from codebase_mcp.search.signals import SIGNALS
 from codebase_mcp.tools import answers
 from codebase_mcp.tools.replies.search import excerpt, search_text
