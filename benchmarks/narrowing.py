@@ -9,7 +9,7 @@ from typing import Any
 from uuid import UUID
 
 from codebase_mcp.database.connection import Transaction
-from codebase_mcp.search.filters import FileFilters
+from codebase_mcp.search.scope import FileFilters
 from findings import NO_FILTER, SMALL_DIRECTORY
 from questions import Question, questions_within
 

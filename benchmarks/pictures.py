@@ -31,13 +31,13 @@ from page import CHROMIUM, COMMAND, FLAGS, HERE, serving
 
 PROJECT = "codebase-mcp"
 QUESTION = "where are failed index jobs taken back from dead workers"
-SIGNING = "src/codebase_mcp/web/pages/signing.py"
+SITE = "src/codebase_mcp/web/pages/site.py"
 SEARCH = f"project={PROJECT}&q={QUESTION.replace(' ', '+')}"
 # The name of each picture, and what it shows.
 PAGES = {
     "search": f"/search?{SEARCH}",
     "agent": f"/search?{SEARCH}&as=agent",
-    "file": f"/file?project={PROJECT}&path={SIGNING}&lines=24-48&changes=1",
+    "file": f"/file?project={PROJECT}&path={SITE}&lines=198-217&changes=1",
     "symbol": f"/symbol?project={PROJECT}&name=coloured",
     "index": f"/index?project={PROJECT}",
     "changes": f"/changes?project={PROJECT}&a=before&b=HEAD",
@@ -114,7 +114,7 @@ def keep_records(http: httpx2.Client, tree: Path) -> None:
         assert "error" not in reply, reply
         return reply
 
-    anchored = [{"file": SIGNING, "symbol": "sign_in"}]
+    anchored = [{"file": SITE, "symbol": "set_cookie"}]
     masking = [{"file": "src/codebase_mcp/secrets/masking.py", "symbol": "mask"}]
     keep("create_task", title="Say which filter hides the answer")
     keep("create_task", title="Limit how often a key can be tried", anchors=anchored)
@@ -149,7 +149,7 @@ def keep_records(http: httpx2.Client, tree: Path) -> None:
     for number, name in enumerate(("login", "search", "billing")):
         data = {"owner": "web", "port": 8000 + number, "needs": ["postgres"]}
         keep("create_entity", entity_type="service", name=name, data=data, tags=["edge"])
-    file = tree / SIGNING
+    file = tree / SITE
     file.write_text(file.read_text().replace("secure=", "# Over HTTPS alone.\n        secure="))
     keep("index_repository", repo_path=str(tree))
     for question in ("how is a key checked", "masking of secrets", QUESTION):

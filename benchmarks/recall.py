@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from statistics import mean
 
 from codebase_mcp import App
-from codebase_mcp.search.filters import FileFilters
+from codebase_mcp.search.scope import FileFilters
 from codebase_mcp.search.search import Request
 from questions import Question
 

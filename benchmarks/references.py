@@ -182,7 +182,8 @@ async def ask(app: App, root: Path, count: int) -> list[Asked]:
             continue
         said: dict[tuple[str, int], float] = defaultdict(float)
         for use in found.uses:
-            said[use.path, use.line] = max(said[use.path, use.line], use.confidence)
+            key = use.use.file.path, use.use.line
+            said[key] = max(said[key], use.confidence)
         group = KINDS.get(kind, "type")
         asked.append(Asked(language, group, path, name, line, heads[path, qualified], said))
     return asked

@@ -44,7 +44,7 @@ from building import (
     until_settled,
 )
 from codebase_mcp import App
-from codebase_mcp.search.filters import FileFilters
+from codebase_mcp.search.scope import FileFilters
 from codebase_mcp.search.search import Request
 from codebase_mcp.settings.loading import Settings
 from corpora import Source, collect

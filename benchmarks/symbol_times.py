@@ -29,13 +29,13 @@ from pathlib import Path
 from unittest.mock import patch
 
 from codebase_mcp.app.app import App
-from codebase_mcp.app.extras import usage_of_first
+from codebase_mcp.app.searching import usage_of_first
 from codebase_mcp.cli.main import LOADED_OBJECTS
 from codebase_mcp.errors import TimeLimitExceeded
 from codebase_mcp.search.search import Request
 from codebase_mcp.settings.loading import Settings
 from codebase_mcp.symbols.answer import Operation, SymbolQuestion
-from codebase_mcp.tools.replies.text import search_text
+from codebase_mcp.tools.replies.search import search_text
 from latency import Work, percentile
 from own_server import own_folder
 

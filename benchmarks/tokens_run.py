@@ -12,9 +12,10 @@ from fastmcp import Client
 
 from adapter import project_of
 from codebase_mcp import App
-from codebase_mcp.app.evaluation.corpus import Corpus, FileText
 from codebase_mcp.app.evaluation.grep import (
     MAX_COLUMNS,
+    Corpus,
+    FileText,
     Match,
     best_matches,
     content_words,
@@ -24,7 +25,7 @@ from codebase_mcp.model import FileKind
 from codebase_mcp.search.search import Request
 from codebase_mcp.settings.loading import Settings
 from codebase_mcp.source.selection import EVERYTHING
-from codebase_mcp.tools.replies.text import search_text
+from codebase_mcp.tools.replies.search import search_text
 from codebase_mcp.tools.server import AppHolder, server_of
 from quality_queries import EvalQuery, Repository
 from quality_scoring import DEPTH
@@ -148,7 +149,7 @@ def numbered_chars(lines: Sequence[str], span: Span) -> int:
 
 def _printed(match: Match, file: FileText) -> Entry:
     shown = printed(match, file)
-    spans = tuple((place.first, place.last) for place in shown.places)
+    spans = tuple(place.span for place in shown.places if place.span)
     return Entry(file.path, shown.chars, span_lines(*spans), spans)
 
 

@@ -17,7 +17,7 @@ from codebase_mcp.app.app import App
 from codebase_mcp.database.projects import create_project
 from codebase_mcp.errors import CodebaseError
 from codebase_mcp.settings.loading import Settings
-from codebase_mcp.settings.toolsets import TOOLSETS
+from codebase_mcp.settings.table import TOOLSETS
 from codebase_mcp.telemetry.stopwatch import stopwatch
 from codebase_mcp.tools.calling import call_tool, no_progress
 from codebase_mcp.tools.catalog import tools_of

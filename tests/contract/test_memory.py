@@ -19,7 +19,7 @@ from tokenizers.pre_tokenizers import Whitespace
 
 from codebase_mcp.access.identity import ANONYMOUS
 from codebase_mcp.app.app import App
-from codebase_mcp.database.vectors import EXACT_VECTORS
+from codebase_mcp.database.nearest import EXACT_VECTORS
 from codebase_mcp.records.memory import model_of
 from codebase_mcp.settings.loading import Settings
 from codebase_mcp.tools.memory import TOOLSET

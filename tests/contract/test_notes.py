@@ -11,7 +11,8 @@ from uuid import UUID, uuid4
 import pytest
 
 from codebase_mcp.app.app import App
-from codebase_mcp.records.anchors import CodeReference, set_anchors
+from codebase_mcp.records.anchoring import CodeReference
+from codebase_mcp.records.anchors import set_anchors
 
 pytestmark = pytest.mark.anyio
 

@@ -13,8 +13,8 @@ import pytest
 from codebase_mcp.app.app import App
 from codebase_mcp.embedding.static import StaticEmbedder
 from codebase_mcp.search import misses
-from codebase_mcp.search.filters import FileFilters
 from codebase_mcp.search.help import WEAK
+from codebase_mcp.search.scope import FileFilters
 from codebase_mcp.search.search import Request
 from codebase_mcp.search.vocabulary import Vocabulary
 

@@ -13,7 +13,7 @@ import pytest
 from fastmcp import Client, FastMCP
 
 from codebase_mcp.settings.loading import Settings
-from codebase_mcp.settings.toolsets import TOOLS, TOOLSETS
+from codebase_mcp.settings.table import TOOLS, TOOLSETS
 from codebase_mcp.tools.catalog import toolsets
 from codebase_mcp.tools.server import AppHolder, instructions_for, server_of
 

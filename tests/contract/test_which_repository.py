@@ -14,9 +14,9 @@ from mcp.shared.exceptions import MCPDeprecationWarning
 from tests.git import git
 from tests.waiting import until
 
-from codebase_mcp.access import standing
+from codebase_mcp.access import repositories
 from codebase_mcp.access.identity import Access, Identity
-from codebase_mcp.app import first_runs
+from codebase_mcp.app import scopes
 from codebase_mcp.app.app import App
 from codebase_mcp.errors import CodebaseError, ProjectNotFound
 from codebase_mcp.search.search import Request
@@ -220,7 +220,7 @@ async def test_so_does_every_other_question(
 async def test_what_takes_longer_is_answered_from_what_is_there(
     connect: Any, make_git_repo: MakeRepo, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(first_runs, "WAIT_S", 0.05)
+    monkeypatch.setattr(scopes, "WAIT_S", 0.05)
     files = {f"kite_{n}.py": CRANE.replace("crane", f"kite_{n}") * 20 for n in range(400)}
     here = make_git_repo("many", files)
     async with connect(here) as client:
@@ -245,7 +245,7 @@ async def test_what_takes_longer_is_answered_from_what_is_there(
 async def test_text_says_how_far_it_is_and_never_that_nothing_was_found(
     connect: Any, make_git_repo: MakeRepo, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(first_runs, "WAIT_S", 0.0)
+    monkeypatch.setattr(scopes, "WAIT_S", 0.0)
     here = make_git_repo("many", {f"kite_{n}.py": CRANE for n in range(50)})
     async with connect(here, replies="text") as client:
         text = await client.text("search_code", query="fold_crane")
@@ -256,7 +256,7 @@ async def test_text_says_how_far_it_is_and_never_that_nothing_was_found(
 async def test_a_command_leaves_the_rest_to_a_job(
     app: App, settings: Settings, make_git_repo: MakeRepo, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(first_runs, "WAIT_S", 0.0)
+    monkeypatch.setattr(scopes, "WAIT_S", 0.0)
     here = make_git_repo("many", {f"kite_{n}.py": CRANE for n in range(50)})
     async with await App.open(settings, only_once=True) as once:
         report = await once.search("fold_crane", identity=Identity(directory=here))
@@ -286,18 +286,18 @@ async def test_some_places_are_not_indexed_by_a_question(
     assert "this server only reads" in await refused(repository, read_only=True)
     outside = await refused(repository, roots=(str(repository / "elsewhere"),))
     assert "outside of the allowed directories (--root)" in outside
-    monkeypatch.setattr(standing, "MOST_FILES", 3)
+    monkeypatch.setattr(repositories, "MOST_FILES", 3)
     downloads = make_repo({f"{n}.py": CRANE for n in range(4)}, name="downloads")
     assert "it has more than 3 files" in await refused(downloads)
     monkeypatch.setenv("HOME", str(repository))
     assert "it is a home directory" in await refused(repository)
-    assert standing.reason_not_to_index(Path("/"), ()) == "it is the root of the file system"
+    assert repositories.reason_not_to_index(Path("/"), ()) == "it is the root of the file system"
 
 
 async def test_a_project_file_makes_a_folder_a_repository(
     connect: Any, app: App, make_repo: MakeRepo, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(standing, "MOST_FILES", 3)
+    monkeypatch.setattr(repositories, "MOST_FILES", 3)
     here = make_repo({f"{n}.py": CRANE for n in range(4)} | {"package.json": "{}"}, name="package")
     async with connect(here) as client:
         assert (await client.json("search_code", query="fold_crane"))["results"]
@@ -307,7 +307,7 @@ async def test_a_project_file_makes_a_folder_a_repository(
 async def test_above_repositories_a_call_means_those_below(
     connect: Any, cranes: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(standing, "MOST_FILES", 1)
+    monkeypatch.setattr(repositories, "MOST_FILES", 1)
     async with connect(tmp_path) as client:
         reply = await client.json("search_code", query="fold_crane")
         assert reply["results"][0]["file_path"] == "src/crane.py"

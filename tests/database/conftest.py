@@ -24,7 +24,8 @@ from codebase_mcp.database import nearest, supervisor
 from codebase_mcp.database.placement import find_package
 from codebase_mcp.database.server import Embedded, EmbeddedServer
 from codebase_mcp.errors import InvalidInput
-from codebase_mcp.records.anchors import Anchor, CodeReference, anchors_of, set_anchors
+from codebase_mcp.records.anchoring import Anchor, CodeReference
+from codebase_mcp.records.anchors import set_anchors
 
 CLIENT = """
 import sys
@@ -37,6 +38,12 @@ sys.stdin.read()
 
 # Longer than any test; those about the idle time name a shorter one.
 IDLE_MINUTES = 5.0
+ANCHORS = """\
+SELECT repository_id, file, symbol, commit, start_line, end_line, state, reason, moved_from
+FROM anchor
+WHERE record_id = %(record_id)s
+ORDER BY ordinal
+"""
 
 # What PostgreSQL says when it can be asked.
 READY = "ready to accept connections"
@@ -291,7 +298,8 @@ class AnchoredProject:
 
     async def anchors(self, record_id: UUID) -> tuple[Anchor, ...]:
         async with self.app.enter(self.project_id, readonly=True) as here:
-            return (await anchors_of(here.tx, [record_id]))[record_id]
+            rows = await here.tx.fetch_all(ANCHORS, record_id=record_id)
+            return tuple(Anchor(*row) for row in rows)
 
     async def only(self, record_id: UUID) -> Anchor:
         [anchor] = await self.anchors(record_id)

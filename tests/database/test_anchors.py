@@ -12,7 +12,8 @@ import pytest
 
 from codebase_mcp.database.connection import Transaction
 from codebase_mcp.errors import InvalidInput
-from codebase_mcp.records.anchors import Anchor, CodeReference, set_anchors
+from codebase_mcp.records.anchoring import Anchor, CodeReference
+from codebase_mcp.records.anchors import set_anchors
 from codebase_mcp.records.following import refresh_anchors
 
 pytestmark = pytest.mark.anyio

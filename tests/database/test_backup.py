@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import gzip
+import hashlib
 import io
 import json
 import os
@@ -27,7 +28,7 @@ from codebase_mcp.database.naming import index_lock
 from codebase_mcp.database.projects import find_project
 from codebase_mcp.errors import Conflict, InvalidInput, ProjectNotFound
 from codebase_mcp.index.identity import repository_id_of
-from codebase_mcp.records.anchors import CodeReference
+from codebase_mcp.records.anchoring import CodeReference
 from codebase_mcp.records.tasks import create_task
 from codebase_mcp.settings.loading import Settings
 
@@ -56,12 +57,12 @@ async def kept(anchored: AnchoredProject) -> AnchoredProject:
 
 async def backup_of(project: AnchoredProject) -> bytes:
     file = io.BytesIO()
-    await project.app.transfers.backup(file, project.project_id)
+    await project.app.data.backup(file, project.project_id)
     return file.getvalue()
 
 
 async def restore(app: App, content: bytes, project_id: str | None = None, **given: bool) -> None:
-    await app.transfers.restore(io.BytesIO(content), "backup.tar.gz", project_id, **given)
+    await app.data.restore(io.BytesIO(content), "backup.tar.gz", project_id, **given)
 
 
 async def state(app: App, project_id: str) -> object:
@@ -71,7 +72,7 @@ async def state(app: App, project_id: str) -> object:
         report = await app.search(query, project_id)
         hits = report.answer.hits
         answers.append([(h.file_path, h.start_line, h.similarity_score, h.content) for h in hits])
-    records = [json.loads(line) async for line in app.transfers.export_records(project_id)]
+    records = [json.loads(line) async for line in app.data.export_records(project_id)]
     assert all(answers)
     assert {"task", "anchor"} <= {record["kind"] for record in records}
     return answers, records[1:]  # the header has the time
@@ -258,7 +259,7 @@ async def test_a_restore_that_is_broken_off_leaves_nothing(
     file = Stalled(content)
     file.read(1)
     file.seek(0)
-    task = asyncio.create_task(kept.app.transfers.restore(file, "backup", other_id))
+    task = asyncio.create_task(kept.app.data.restore(file, "backup", other_id))
     await reached.wait()
     task.cancel()
     go_on.set()
@@ -268,23 +269,24 @@ async def test_a_restore_that_is_broken_off_leaves_nothing(
         await kept.app.search("Session", other_id)
 
 
-async def test_an_index_of_observations_is_restored_with_them(
+async def test_a_backup_of_an_earlier_version_lists_indexes_which_are_not_made(
     kept: AnchoredProject, other_id: str
 ) -> None:
-    async with kept.app.enter(kept.project_id) as here:
-        await here.tx.become_owner()
-        await here.tx.run_script(
-            "CREATE INDEX observation_vector_near ON observation_vector USING ivfflat"
-            " ((dense::halfvec(256)) halfvec_ip_ops) WITH (lists = 1)"
-            " WHERE vector_dims(dense) = 256"
-        )
-    await restore(kept.app, await backup_of(kept), other_id)
-    async with kept.app.enter(other_id, readonly=True) as here:
-        found = await here.tx.fetch_all(
-            "SELECT indexname FROM pg_indexes WHERE schemaname = current_schema()"
-            " AND indexdef LIKE '%%ivfflat%%' ORDER BY 1"
-        )
-    assert found == [("observation_vector_near",)]
+    manifest = b""
+
+    def list_index(name: str, data: bytes) -> bytes:
+        nonlocal manifest
+        if name == "manifest.json":
+            index = "CREATE INDEX observation_vector_near ON observation_vector (dense)"
+            manifest = json.dumps({**json.loads(data), "vector_indexes": [index]}).encode()
+            return manifest
+        if name == "end.json":
+            digest = hashlib.sha256(manifest).hexdigest()
+            return json.dumps({**json.loads(data), "manifest_sha256": digest}).encode()
+        return data
+
+    await restore(kept.app, rewritten(await backup_of(kept), list_index), other_id)
+    assert await state(kept.app, other_id)
 
 
 async def test_it_moves_to_another_server(
@@ -298,7 +300,7 @@ async def test_it_moves_to_another_server(
         async with await App.open(target) as other:
             await restore(other, await backup_of(kept))
             assert await state(other, kept.project_id) == before
-            assert (await other.transfers.migrate(every=True, check=True))[1].behind == 0
+            assert (await other.data.migrate(every=True, check=True))[1].behind == 0
     finally:
         plain_server.execute(f"DROP DATABASE {name} WITH (FORCE)")
 
@@ -337,5 +339,5 @@ async def test_a_backup_that_its_disk_cannot_hold_is_an_error(kept: AnchoredProj
             raise OSError(errno.ENOSPC, "No space left on device")
 
     with pytest.raises(OSError, match="space"):
-        await kept.app.transfers.backup(cast(BinaryIO, Full()), kept.project_id)
+        await kept.app.data.backup(cast(BinaryIO, Full()), kept.project_id)
     await state(kept.app, kept.project_id)

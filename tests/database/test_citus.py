@@ -21,7 +21,7 @@ import pytest
 from codebase_mcp.app.app import App
 from codebase_mcp.database.migrate import join_cluster, migrate
 from codebase_mcp.errors import ProjectNotFound
-from codebase_mcp.records.anchors import CodeReference
+from codebase_mcp.records.anchoring import CodeReference
 from codebase_mcp.records.tasks import create_task
 from codebase_mcp.settings.loading import Settings
 
@@ -110,9 +110,9 @@ async def test_a_tenant_is_backed_up_and_restored(
     project_id, other_id = tenants
     await cluster.index(make_repo(), project_id)
     file = io.BytesIO()
-    await cluster.transfers.backup(file, project_id)
-    await cluster.transfers.restore(io.BytesIO(file.getvalue()), "backup", other_id)
-    await cluster.transfers.restore(io.BytesIO(file.getvalue()), "backup", replace=True)
+    await cluster.data.backup(file, project_id)
+    await cluster.data.restore(io.BytesIO(file.getvalue()), "backup", other_id)
+    await cluster.data.restore(io.BytesIO(file.getvalue()), "backup", replace=True)
     for restored in tenants:
         assert (await cluster.search("authenticate user", restored)).answer.hits
     tenant = "project_" + other_id.replace("-", "_")
@@ -134,7 +134,7 @@ async def test_a_tenant_of_an_older_schema_is_brought_up_to_date_and_stays_one(
             id=project_id,
             schema=schema,
         )
-    states = await cluster.transfers.migrate(project_id)
+    states = await cluster.data.migrate(project_id)
     assert states[1].applied > 0
     assert (schema,) in ask("SELECT schema_name::text FROM citus_schemas")
     async with cluster.enter(project_id, readonly=True) as here:

@@ -8,6 +8,7 @@ import signal
 import struct
 import sys
 import uuid
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -175,9 +176,13 @@ async def test_a_lock_can_be_tried_without_waiting(database: Database, project: 
 async def test_copy_takes_binary_rows_in_pieces(database: Database, project: Project) -> None:
     await make_table(database, project, "first")
     row = struct.pack("!hii", 2, 4, 7) + struct.pack("!i", 6) + b"copied"
-    pieces = [b"PGCOPY\n\xff\r\n\0" + bytes(8), row, struct.pack("!h", -1)]
+
+    async def pieces() -> AsyncIterator[bytes]:
+        for piece in (b"PGCOPY\n\xff\r\n\0" + bytes(8), row, struct.pack("!h", -1)):
+            yield piece
+
     async with database.transaction(project) as transaction:
-        await transaction.copy("COPY note FROM STDIN (FORMAT BINARY)", pieces)
+        await transaction.copy("COPY note FROM STDIN (FORMAT BINARY)", pieces())
     assert await words(database, project) == ["first", "copied"]
 
 

@@ -215,7 +215,7 @@ async def make_room_with(app: App, roots: list[Path]) -> None:
     (roots[2] / "new.py").write_text(large_source(200))
     with pytest.raises(DatabaseUnavailable, match=r"disk that holds .* is full"):
         await app.index(roots[2], "small")
-    purged = await app.erasure.purge(await app.erasure.find(roots[0], "small"))
+    purged = await app.data.purge(await app.data.find(roots[0], "small"))
     assert purged.before["chunk"] > 100 and not any(purged.after.values())
     await app.remove(roots[1], "small")
     assert (await app.search("value_100_7", "small")).answer.hits

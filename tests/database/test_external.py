@@ -11,11 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from codebase_mcp.database import external
+from codebase_mcp.database import pool
 from codebase_mcp.database.connection import Database, External
-from codebase_mcp.database.external import read_url
 from codebase_mcp.database.placement import find_package
-from codebase_mcp.database.pool import Connection
+from codebase_mcp.database.pool import Connection, read_url
 from codebase_mcp.database.projects import ensure_project, find_project, list_projects
 from codebase_mcp.errors import DatabaseUnavailable, PermissionDenied
 
@@ -214,8 +213,8 @@ async def test_a_session_that_nobody_waits_for_any_more_is_closed(
         asked.set_result(connection)
         return await asyncio.Event().wait()
 
-    monkeypatch.setattr(external, "_has_own_session", never_answered)
-    server = external.ExternalServer(External(plain_server.url(database_name)))
+    monkeypatch.setattr(pool, "_has_own_session", never_answered)
+    server = pool.ExternalServer(External(plain_server.url(database_name)))
     opening = asyncio.create_task(server.connect_directly())
     connection = await asked
     opening.cancel()

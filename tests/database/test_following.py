@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from codebase_mcp.app.app import App
-from codebase_mcp.records.anchors import Anchor, CodeReference
+from codebase_mcp.records.anchoring import Anchor, CodeReference
 
 pytestmark = pytest.mark.anyio
 

@@ -72,6 +72,8 @@ async def test_what_is_sure(app: App, project_id: str, make_repo: Callable[..., 
         references = (await app.symbols.ask(question, project_id)).facts.references
         assert references is not None
         found[place] = {
-            f"{use.path}:{use.line}" for use in references.uses if use.confidence >= SURE
+            f"{use.use.file.path}:{use.use.line}"
+            for use in references.uses
+            if use.confidence >= SURE
         }
     assert found == SURE_USES

@@ -19,9 +19,15 @@ from codebase_mcp.database.backup import write_backup
 from codebase_mcp.database.connection import Database
 from codebase_mcp.database.migrate import known_migrations, migrate
 from codebase_mcp.database.naming import Project, schema_of
-from codebase_mcp.database.projects import drop_project, ensure_project, find_project
+from codebase_mcp.database.projects import (
+    SchemaState,
+    check_schemas,
+    drop_project,
+    ensure_project,
+    find_project,
+    upgrade,
+)
 from codebase_mcp.database.restore import restore_backup
-from codebase_mcp.database.upgrade import SchemaState, check_schemas, upgrade
 from codebase_mcp.errors import ProjectNotFound
 from codebase_mcp.index.identity import repository_id_in
 from codebase_mcp.settings.loading import Settings

@@ -83,7 +83,9 @@ async def test_a_package_of_a_workspace_is_imported_by_the_name_in_its_build_fil
         references = (await ask(app, project_id, "references", place)).references
         assert references is not None
         found[place] = {
-            f"{use.path}:{use.line}" for use in references.uses if use.confidence >= SURE
+            f"{use.use.file.path}:{use.use.line}"
+            for use in references.uses
+            if use.confidence >= SURE
         }
     assert found == WORKSPACE_USES
 
@@ -98,4 +100,4 @@ async def test_a_name_that_two_modules_fit_is_not_sure(
     references = (await ask(app, project_id, "references", "charge")).references
     assert references is not None
     assert {use.confidence < SURE for use in references.uses} == {True}
-    assert {use.path for use in references.uses} == {"app.py"}
+    assert {use.use.file.path for use in references.uses} == {"app.py"}

@@ -27,10 +27,9 @@ from codebase_mcp.embedding.static import StaticEmbedder
 from codebase_mcp.errors import DatabaseUnavailable
 from codebase_mcp.index import secondary_model, store
 from codebase_mcp.search.candidates import RANKED_BY_MEANING, find_candidates
-from codebase_mcp.search.filters import FileFilters
 from codebase_mcp.search.lists import DatabaseLists
 from codebase_mcp.search.query import parse_query
-from codebase_mcp.search.scope import QueryVector, load_scope
+from codebase_mcp.search.scope import FileFilters, QueryVector, load_scope
 
 pytestmark = pytest.mark.anyio
 

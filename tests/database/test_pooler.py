@@ -44,8 +44,8 @@ async def use_everything(app: App, root: Path, project_id: str) -> None:
     assert again.run.status == "success"
     assert {answer.answer.hits[0].file_path for answer in answers} == {"src/auth.py"}
     file = io.BytesIO()
-    await app.transfers.backup(file, project_id)
-    await app.transfers.restore(io.BytesIO(file.getvalue()), "backup", replace=True)
+    await app.data.backup(file, project_id)
+    await app.data.restore(io.BytesIO(file.getvalue()), "backup", replace=True)
     async with app.enter(project_id, readonly=True) as here:
         stored = await here.tx.fetch_one("SELECT count(*) FROM task")
     assert stored == (20,)

@@ -20,10 +20,10 @@ from codebase_mcp.database.projects import (
     ensure_project,
     find_project,
     list_projects,
+    upgrade,
     validate_project_id,
 )
 from codebase_mcp.database.queries import load_queries
-from codebase_mcp.database.upgrade import upgrade
 from codebase_mcp.errors import Conflict, DatabaseUnavailable, InvalidInput, ProjectNotFound
 
 pytestmark = pytest.mark.anyio

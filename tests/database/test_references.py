@@ -14,10 +14,9 @@ from codebase_mcp.app.app import App
 from codebase_mcp.database.connection import Transaction
 from codebase_mcp.model import Reference, ReferenceKind
 from codebase_mcp.symbols.answer import SymbolQuestion
-from codebase_mcp.symbols.aside import MANY
 from codebase_mcp.symbols.definition import Use
 from codebase_mcp.symbols.resolve import Resolver
-from codebase_mcp.symbols.storage import load_surroundings, load_uses, references_of
+from codebase_mcp.symbols.storage import MANY, load_surroundings, load_uses, references_of
 
 pytestmark = pytest.mark.anyio
 
@@ -45,8 +44,8 @@ async def snapshots(tx: Transaction) -> list[int]:
 
 
 async def find_uses(tx: Transaction, name: str, snapshot_ids: list[int]) -> list[Use]:
-    found = [use for _, use in await load_uses(tx, [name], snapshot_ids)]
-    return sorted(found, key=lambda use: (use.snapshot_id, use.path, use.line))
+    found = await load_uses(tx, [name], snapshot_ids)
+    return sorted(found, key=lambda use: (use.file.snapshot_id, use.file.path, use.line))
 
 
 async def test_a_name_is_found_with_every_use(
@@ -58,7 +57,8 @@ async def test_a_name_is_found_with_every_use(
         assert await find_uses(here.tx, "Charge", await snapshots(here.tx)) == []
         assert await find_uses(here.tx, "charge", []) == []
     assert [
-        (use.path, use.language, use.file_kind, use.line, use.kind, use.receiver) for use in uses
+        (use.file.path, use.file.language, use.file.kind, use.line, use.kind, use.receiver)
+        for use in uses
     ] == [
         ("shop.py", "python", "code", 1, ReferenceKind.IMPORT, ""),
         ("shop.py", "python", "code", 7, ReferenceKind.CALL, "pay"),
@@ -75,7 +75,7 @@ async def test_the_definition_around_each_use_is_the_innermost(
     await app.index(make_repo(SHOP), project_id)
     async with app.enter(project_id, readonly=True) as here:
         uses = await find_uses(here.tx, "charge", await snapshots(here.tx))
-        places = [(use.blob_id, use.line) for use in uses if use.path == "shop.py"]
+        places = [(use.file.blob_id, use.line) for use in uses if use.file.path == "shop.py"]
         _, around = await load_surroundings(here.tx, places, [], [])
     assert [[one.qualified for one in around.get(place, ())] for place in places] == [
         [],
@@ -133,9 +133,11 @@ async def test_only_the_snapshots_that_are_asked_for_answer(
     async with app.enter(project_id, readonly=True) as here:
         both = await snapshots(here.tx)
         assert len(both) == 2
-        assert {use.snapshot_id for use in await find_uses(here.tx, "charge", both)} == set(both)
+        assert {use.file.snapshot_id for use in await find_uses(here.tx, "charge", both)} == set(
+            both
+        )
         found = await find_uses(here.tx, "charge", both[:1])
-    assert [(use.snapshot_id, use.line) for use in found] == [(both[0], 1), (both[0], 4)]
+    assert [(use.file.snapshot_id, use.line) for use in found] == [(both[0], 1), (both[0], 4)]
 
 
 async def test_uses_go_with_their_text(
@@ -147,7 +149,7 @@ async def test_uses_go_with_their_text(
     await app.index(root, project_id)
     async with app.enter(project_id) as here:
         uses = await find_uses(here.tx, "charge", await snapshots(here.tx))
-        assert {use.path for use in uses} == {"shop.py"}
+        assert {use.file.path for use in uses} == {"shop.py"}
     await app.remove(root, project_id)
     async with app.enter(project_id) as here:
         assert await here.tx.fetch_all("SELECT blob_id FROM blob_reference") == []

@@ -11,10 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from codebase_mcp.access.active import Active, ActiveProjects
 from codebase_mcp.access.context_file import FILE_NAME
 from codebase_mcp.access.identity import ANONYMOUS, Identity
-from codebase_mcp.access.resolution import Current, Resolver
+from codebase_mcp.access.resolution import Active, ActiveProjects, Current, Resolver
 from codebase_mcp.access.workflow import WorkflowClient
 from codebase_mcp.database.connection import Database, Embedded
 from codebase_mcp.database.projects import (

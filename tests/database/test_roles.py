@@ -55,12 +55,12 @@ async def test_the_documented_grants_are_enough_for_all_of_it(
             assert await here.tx.fetch_one("SHOW is_superuser") == ("off",)
             await create_task(here.tx, "Try it")
         assert (await app.search("authenticate user", "team")).answer.hits
-        assert {state.behind for state in await app.transfers.migrate(every=True)} == {0}
+        assert {state.behind for state in await app.data.migrate(every=True)} == {0}
         file = io.BytesIO()
-        await app.transfers.backup(file, "team")
+        await app.data.backup(file, "team")
         await app.drop_project("team")
-        await app.transfers.restore(io.BytesIO(file.getvalue()), "backup")
-        await app.transfers.restore(io.BytesIO(file.getvalue()), "backup", replace=True)
+        await app.data.restore(io.BytesIO(file.getvalue()), "backup")
+        await app.data.restore(io.BytesIO(file.getvalue()), "backup", replace=True)
         assert (await app.search("authenticate user", "team")).answer.hits
         assert (await app.index(root, "team", force_reindex=True)).run.status == "success"
 
@@ -72,10 +72,10 @@ async def test_a_role_that_may_not_create_schemas_cannot_restore_and_is_told_wha
     url = plain_server.url(prepared, user=prepared)
     async with await App.open(replace(settings, database_url=url)) as app:
         await app.index(make_repo(), "team")
-        await app.transfers.backup(file, "team")
+        await app.data.backup(file, "team")
         plain_server.execute(f"REVOKE CREATE ON DATABASE {prepared} FROM {prepared}")
         with pytest.raises(PermissionDenied, match="insufficient permissions") as caught:
-            await app.transfers.restore(io.BytesIO(file.getvalue()), "backup", "another")
+            await app.data.restore(io.BytesIO(file.getvalue()), "backup", "another")
         assert "GRANT CREATE ON DATABASE" in (caught.value.hint or "")
         assert (await app.search("authenticate user", "team")).answer.hits
     database = await Database.open(External(url))

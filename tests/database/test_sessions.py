@@ -10,13 +10,15 @@ import pytest
 
 from codebase_mcp.database.connection import Database
 from codebase_mcp.database.projects import Project
-from codebase_mcp.records.agents import Doing, find_agent, open_agent, track_execution
 from codebase_mcp.records.sessions import (
     Session,
     activity_in,
     end_session,
+    find_agent,
+    open_agent,
     session_for,
     start_session,
+    track_execution,
 )
 from codebase_mcp.source.git import Head
 
@@ -114,7 +116,7 @@ async def test_no_execution_is_lost_among_many_at_once(
 
     async def track(number: int) -> None:
         async with database.transaction(project) as tx:
-            await track_execution(tx, "tester", Doing(success=number % 3 > 0), None)
+            await track_execution(tx, "tester", {"success": number % 3 > 0}, None)
 
     await asyncio.gather(*(track(number) for number in range(12)))
     async with database.transaction(project, readonly=True) as tx:
@@ -130,7 +132,7 @@ async def test_an_unbound_agent_works_in_the_session_of_its_caller(
     await start(database, project, "mine", "me")
     await start(database, project, "theirs", "somebody else")
     async with database.transaction(project) as tx:
-        await track_execution(tx, "tester", Doing(), "me")
+        await track_execution(tx, "tester", {}, "me")
     async with database.transaction(project, readonly=True) as tx:
         _, [mine] = await activity_in(tx, "mine")
         assert await activity_in(tx, "theirs") == ([], [])

@@ -16,7 +16,7 @@ from tests.git import git
 
 from codebase_mcp.access.identity import Identity
 from codebase_mcp.app.app import App
-from codebase_mcp.app.freshness import tree_check
+from codebase_mcp.app.freshness import trees
 from codebase_mcp.database.connection import Database, Embedded
 from codebase_mcp.database.projects import Project
 from codebase_mcp.search import slow
@@ -138,13 +138,13 @@ async def test_waiting_for_the_files_to_be_compared_is_named(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     await app.index(make_repo(), project_id)
-    compare = tree_check.differences
+    compare = trees.differences
 
     def compare_slowly(*arguments: Any) -> Any:
         keep_busy(0.2)  # a slow disk
         return compare(*arguments)
 
-    monkeypatch.setattr(tree_check, "differences", compare_slowly)
+    monkeypatch.setattr(trees, "differences", compare_slowly)
     monkeypatch.setattr(slow, "SLOW_S", 0)
     async with await App.open(replace(app.settings, check_ms=5_000)) as other:
         await other.search("where is a parser", project_id)

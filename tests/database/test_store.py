@@ -15,9 +15,10 @@ from codebase_mcp.embedding.profile import Profile
 from codebase_mcp.embedding.static import StaticEmbedder
 from codebase_mcp.index import secondary_model, store
 from codebase_mcp.index.identity import View, repository_id_of
-from codebase_mcp.index.plan import RunCounts
+from codebase_mcp.index.plan import RunCounts, RunRequest
 from codebase_mcp.index.prepare import PreparedBlob, Preparer, RawText
 from codebase_mcp.model import FileKind, SourceFile
+from codebase_mcp.source.selection import EVERYTHING
 
 pytestmark = pytest.mark.anyio
 
@@ -39,7 +40,7 @@ def prepared(raw: RawText, profile: Profile) -> PreparedBlob:
 async def write(tx: Transaction, raw: RawText) -> store.Snapshot:
     """Store a repository of one file as a run would."""
     profile = Profile(0, "1-one", "one", 256)
-    await store.open_repository(tx, PROJECT, Path("/r"), None)
+    await store.open_repository(tx, RunRequest(PROJECT, Path("/r"), EVERYTHING))
     repository_id = repository_id_of(PROJECT, Path("/r"))
     snapshot = await store.open_snapshot(tx, View(repository_id), profile, rebuild=False)
     blob = prepared(raw, snapshot.profile)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from codebase_mcp.app.app import App
-from codebase_mcp.symbols.usage import MAX_DEFINITIONS, MAX_FILES, Usage, UsingPlace, usage_of
+from codebase_mcp.symbols.references import MAX_DEFINITIONS, MAX_FILES, Usage, UsingPlace, usage_of
 
 pytestmark = pytest.mark.anyio
 

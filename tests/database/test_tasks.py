@@ -12,11 +12,10 @@ import pytest
 from codebase_mcp.database.connection import Database
 from codebase_mcp.database.projects import Project
 from codebase_mcp.errors import InvalidInput, NotFound
-from codebase_mcp.records.anchors import CodeReference
+from codebase_mcp.records.anchoring import CodeReference
 from codebase_mcp.records.page import Cursor, Page, Paging
 from codebase_mcp.records.tasks import (
     Task,
-    TaskChanges,
     TaskEvent,
     TaskStatus,
     create_task,
@@ -48,8 +47,7 @@ class TaskStore:
 
     async def update(self, task_id: UUID, *, owner: str | None = None, **changes: Any) -> Task:
         async with self._database.transaction(self._project) as tx:
-            given: TaskChanges = changes  # type: ignore[assignment]
-            return await update_task(tx, task_id, given, owner=owner)
+            return await update_task(tx, task_id, changes, owner=owner)
 
     async def list(self, limit: int = 20, cursor: str | None = None, **wanted: Any) -> Page[Task]:
         paging = Paging(limit, cursor=None if cursor is None else Cursor.decoded(cursor))

@@ -15,8 +15,8 @@ import pytest
 from codebase_mcp.access.identity import ANONYMOUS
 from codebase_mcp.app.app import App
 from codebase_mcp.errors import InvalidInput
-from codebase_mcp.records import agents, entities, entity_types, memory, tasks, work_items
-from codebase_mcp.records.anchors import CodeReference
+from codebase_mcp.records import entities, entity_types, memory, sessions, tasks, work_items
+from codebase_mcp.records.anchoring import CodeReference
 
 pytestmark = pytest.mark.anyio
 
@@ -46,9 +46,9 @@ async def filled(app: App, project_id: str, make_repo: Callable[..., Path]) -> s
         await tx.execute(
             "INSERT INTO session (id, owner, directory) VALUES ('morning', 'me', '/src')"
         )
-        agent = await agents.open_agent(tx, "reviewer", "morning", None)
-        await agents.track_execution(
-            tx, agent.name, agents.Doing(tool_name="grep", success=False, error="none ☂"), "me"
+        agent = await sessions.open_agent(tx, "reviewer", "morning", None)
+        await sessions.track_execution(
+            tx, agent.name, {"tool_name": "grep", "success": False, "error": "none ☂"}, "me"
         )
         task = await tasks.create_task(
             tx,
@@ -77,7 +77,7 @@ async def filled(app: App, project_id: str, make_repo: Callable[..., Path]) -> s
 
 async def exported(app: App, project_id: str) -> list[dict[str, Any]]:
     """A project's lines but for the header."""
-    header, *lines = [json.loads(line) async for line in app.transfers.export_records(project_id)]
+    header, *lines = [json.loads(line) async for line in app.data.export_records(project_id)]
     assert header["format"] == "codebase-mcp-records"
     assert header["project_id"] == project_id
     return lines
@@ -92,7 +92,7 @@ def file_of(*lines: Any) -> io.BytesIO:
 async def test_what_was_exported_arrives_as_it_was(app: App, filled: str, other_id: str) -> None:
     lines = await exported(app, filled)
     assert {line["kind"] for line in lines} == KINDS
-    imported = await app.transfers.import_records(file_of(*lines), other_id)
+    imported = await app.data.import_records(file_of(*lines), other_id)
     assert sum(imported.added.values()) == len(lines)
     assert not any(imported.unchanged.values())
     assert await exported(app, other_id) == lines
@@ -103,7 +103,7 @@ async def test_what_was_exported_arrives_as_it_was(app: App, filled: str, other_
 
 async def test_importing_again_changes_nothing(app: App, filled: str) -> None:
     lines = await exported(app, filled)
-    imported = await app.transfers.import_records(file_of(*lines), filled)
+    imported = await app.data.import_records(file_of(*lines), filled)
     assert not any(imported.added.values())
     assert sum(imported.unchanged.values()) == len(lines)
     assert await exported(app, filled) == lines
@@ -158,13 +158,13 @@ async def test_importing_can_be_repeated_whatever_became_of_the_repository(
     await before(app, filled, root)
     lines = await exported(app, filled)
     project_id = other_id if is_other else filled
-    await app.transfers.import_records(file_of(*lines), project_id)
+    await app.data.import_records(file_of(*lines), project_id)
     assert await exported(app, project_id) == lines
     await between(app, project_id, root)
     there = await exported(app, project_id)
     assert [line["repository"] for line in there if line["kind"] == "anchor"] == [str(root)]
     for again in (lines, there):
-        imported = await app.transfers.import_records(file_of(*again), project_id)
+        imported = await app.data.import_records(file_of(*again), project_id)
         assert not any(imported.added.values())
         assert sum(imported.unchanged.values()) == len(lines)
         assert await exported(app, project_id) == there
@@ -173,7 +173,7 @@ async def test_importing_can_be_repeated_whatever_became_of_the_repository(
 async def test_an_imported_anchor_follows_the_code_where_its_repository_is_indexed_later(
     app: App, filled: str, other_id: str, make_repo: Callable[..., Path]
 ) -> None:
-    await app.transfers.import_records(file_of(*await exported(app, filled)), other_id)
+    await app.data.import_records(file_of(*await exported(app, filled)), other_id)
     root = await root_of(app, filled)
     namesake = make_repo({"elsewhere/auth.py": "x = 1\n"}, "namesake")
     await app.index(namesake, other_id)
@@ -191,13 +191,13 @@ async def test_another_anchor_of_the_same_id_is_not_overwritten(
     lines = await exported(app, filled)
     [anchor] = [line for line in lines if line["kind"] == "anchor"]
     with pytest.raises(InvalidInput, match="its id or place is used"):
-        await app.transfers.import_records(file_of(anchor | {"commit": "b" * 40}), filled)
+        await app.data.import_records(file_of(anchor | {"commit": "b" * 40}), filled)
     assert await exported(app, filled) == lines
 
 
 async def test_lines_may_come_in_any_order(app: App, filled: str, other_id: str) -> None:
     lines = await exported(app, filled)
-    imported = await app.transfers.import_records(file_of(*reversed(lines)), other_id)
+    imported = await app.data.import_records(file_of(*reversed(lines)), other_id)
     assert sum(imported.added.values()) == len(lines)
 
 
@@ -205,7 +205,7 @@ async def test_a_dry_run_stores_nothing_and_makes_no_project(
     app: App, filled: str, other_id: str
 ) -> None:
     lines = await exported(app, filled)
-    imported = await app.transfers.import_records(file_of(*lines), other_id, dry_run=True)
+    imported = await app.data.import_records(file_of(*lines), other_id, dry_run=True)
     assert sum(imported.added.values()) == len(lines)
     assert other_id not in {p.project.project_id for p in await app.projects()}
 
@@ -284,7 +284,7 @@ async def test_a_bad_line_is_named_and_nothing_is_stored(
 ) -> None:
     await app.resolver.resolve(project_id, ANONYMOUS, create=True)
     with pytest.raises(InvalidInput) as refused:
-        await app.transfers.import_records(file_of(task(title="good"), *lines), project_id)
+        await app.data.import_records(file_of(task(title="good"), *lines), project_id)
     assert f"line {number + 1}:" in refused.value.message
     assert await exported(app, project_id) == []
 
@@ -294,15 +294,15 @@ async def test_a_file_that_is_none_of_ours_is_refused(
     app: App, project_id: str, content: bytes
 ) -> None:
     with pytest.raises(InvalidInput, match="line 1"):
-        await app.transfers.import_records(io.BytesIO(content), project_id)
+        await app.data.import_records(io.BytesIO(content), project_id)
     assert project_id not in {p.project.project_id for p in await app.projects()}
 
 
 async def test_another_record_of_the_same_id_is_not_overwritten(app: App, project_id: str) -> None:
     first = task()
-    await app.transfers.import_records(file_of(first), project_id)
+    await app.data.import_records(file_of(first), project_id)
     with pytest.raises(InvalidInput, match="a different task with this id exists"):
-        await app.transfers.import_records(file_of(task(), {**first, "title": "other"}), project_id)
+        await app.data.import_records(file_of(task(), {**first, "title": "other"}), project_id)
     [kept] = await exported(app, project_id)
     assert kept["title"] == "T"
 
@@ -316,7 +316,7 @@ async def test_an_imported_observation_is_found_by_its_meaning(
         search_observations,
     )
 
-    await app.transfers.import_records(file_of(*await exported(app, filled)), other_id)
+    await app.data.import_records(file_of(*await exported(app, filled)), other_id)
     question = await ask(app.models, "how are passwords hashed")
     async with app.enter(other_id, readonly=True) as here:
         [found] = await search_observations(here.tx, question, MemoryFilters(), limit=5)

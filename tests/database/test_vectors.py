@@ -9,10 +9,15 @@ import pytest
 
 from codebase_mcp.database.connection import Database, Transaction
 from codebase_mcp.database.migrate import migrate
-from codebase_mcp.database.nearest import NearIndex, maintain_near_indexes, sealed_times
+from codebase_mcp.database.nearest import (
+    EXACT_VECTORS,
+    MAX_INDEXED_DIMENSION,
+    NearIndex,
+    maintain_near_indexes,
+    sealed_times,
+)
 from codebase_mcp.database.projects import Project
 from codebase_mcp.database.queries import load_queries, write_numbers
-from codebase_mcp.database.vectors import EXACT_VECTORS, MAX_INDEXED_DIMENSION
 from codebase_mcp.embedding.profile import Profile
 from codebase_mcp.index import store
 from codebase_mcp.index.identity import View

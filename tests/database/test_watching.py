@@ -14,8 +14,7 @@ from tests.waiting import until
 
 from codebase_mcp.access.identity import ANONYMOUS
 from codebase_mcp.app.app import App
-from codebase_mcp.app.freshness.tree_watch import IndexUpdate
-from codebase_mcp.app.freshness.watcher import Watcher
+from codebase_mcp.app.freshness.watcher import IndexUpdate, Watcher
 from codebase_mcp.database.connection import Database
 from codebase_mcp.database.projects import Project
 from codebase_mcp.settings.loading import Settings

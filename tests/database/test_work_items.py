@@ -11,7 +11,7 @@ import pytest
 from codebase_mcp.database.connection import Database
 from codebase_mcp.database.projects import Project
 from codebase_mcp.errors import InvalidInput, NotFound
-from codebase_mcp.records.anchors import CodeReference
+from codebase_mcp.records.anchoring import CodeReference
 from codebase_mcp.records.page import Cursor, Page, Paging
 from codebase_mcp.records.vocabulary import WorkItemType
 from codebase_mcp.records.work_items import (
@@ -19,7 +19,6 @@ from codebase_mcp.records.work_items import (
     MAX_DESCENDANTS,
     Hierarchy,
     WorkItem,
-    WorkItemFilters,
     create_work_item,
     get_hierarchy,
     query_work_items,
@@ -59,14 +58,14 @@ class ItemStore:
 
     async def update(self, item_id: UUID, **changes: Any) -> WorkItem:
         async with self._database.transaction(self._project) as tx:
-            return await update_work_item(tx, item_id, changes)  # type: ignore[arg-type]
+            return await update_work_item(tx, item_id, changes)
 
     async def query(
         self, limit: int = 50, cursor: str | None = None, **wanted: Any
     ) -> Page[WorkItem]:
         paging = Paging(limit, cursor=None if cursor is None else Cursor.decoded(cursor))
         async with self._database.transaction(self._project, readonly=True) as tx:
-            return await query_work_items(tx, WorkItemFilters(**wanted), paging)
+            return await query_work_items(tx, paging, **wanted)
 
     async def hierarchy(self, item_id: UUID) -> Hierarchy:
         async with self._database.transaction(self._project, readonly=True) as tx:

@@ -14,12 +14,11 @@ from tests.fuzz.profile import fuzzed
 from tests.fuzz.strategies import bytes_like, damaged, text_like
 
 from codebase_mcp.errors import CodebaseError
-from codebase_mcp.source.blame import Lines, blame
-from codebase_mcp.source.commit_listing import list_files_at
-from codebase_mcp.source.commit_log import find_tip, list_commits, read_commits
+from codebase_mcp.source.commit_log import Lines, blame, find_tip, list_commits, read_commits
 from codebase_mcp.source.git_changes import changed_files, commits_between
 from codebase_mcp.source.git_directory import GitRepository, git_repository_at
 from codebase_mcp.source.git_refs import list_refs, resolve_commit
+from codebase_mcp.source.source_tree import list_files_at
 from codebase_mcp.source.walk import list_files
 
 BLOB = bytes.fromhex("e69de29bb2d1d6434b8b29ae775ad8c2e48c5391")  # the empty one

@@ -28,25 +28,22 @@ from codebase_mcp.access.context_file import ContextText, project_in
 from codebase_mcp.app.evaluation.questions import read_questions
 from codebase_mcp.chunking.split import split
 from codebase_mcp.cli.stdio import read_message
-from codebase_mcp.database.archive import ArchiveReader
+from codebase_mcp.database.backup import ArchiveReader
 from codebase_mcp.database.naming import nearest_valid_id, validate_project_id
+from codebase_mcp.embedding.endpoint import Failure
 from codebase_mcp.embedding.endpoint import _json as json_of_service
-from codebase_mcp.embedding.failures import Failure
 from codebase_mcp.errors import CodebaseError, InvalidInput
 from codebase_mcp.model import Outline
 from codebase_mcp.records.page import Cursor
-from codebase_mcp.records.portable import read_line
-from codebase_mcp.records.schemas import accept_schema
-from codebase_mcp.records.transfer import scan_lines
-from codebase_mcp.search.filters import directory_matcher
+from codebase_mcp.records.schemas.documents import accept_schema
+from codebase_mcp.records.transfer import read_line, scan_lines
 from codebase_mcp.search.query import parse_query
-from codebase_mcp.secrets.masking import mask
+from codebase_mcp.search.scope import directory_matcher
+from codebase_mcp.secrets.masking import mask, mask_values
 from codebase_mcp.secrets.names import is_secret_name, is_secret_text
-from codebase_mcp.secrets.values import mask_values
 from codebase_mcp.settings.loading import SETTINGS, Settings
 from codebase_mcp.settings.repository import read_context
-from codebase_mcp.source.attributes import Attributes
-from codebase_mcp.source.ignore import parse_rules, translate
+from codebase_mcp.source.ignore import Attributes, parse_rules, translate
 from codebase_mcp.source.remote import masked, parse_remote
 from codebase_mcp.symbols.lookup import name_parts, parse_place
 from codebase_mcp.tools.catalog import tools_of

@@ -12,7 +12,7 @@ from codebase_mcp.app.app import App
 from codebase_mcp.app.background.backfill import Backfill
 from codebase_mcp.database.projects import Project, find_project
 from codebase_mcp.index.secondary_model import SecondaryModelState, load_state
-from codebase_mcp.search.filters import FileFilters
+from codebase_mcp.search.scope import FileFilters
 from codebase_mcp.settings.loading import Settings
 
 OLLAMA = "ollama/nomic-embed-text"

@@ -270,8 +270,8 @@ async def test_removing_a_file_removes_its_vectors(
     root = make_repo()
     await both_models.index(root, project_id)
     await backfill_of(both_models).run(await project_of(both_models, project_id))
-    purged = await both_models.erasure.purge(
-        await both_models.erasure.find(root / "src/auth.py", project_id)
+    purged = await both_models.data.purge(
+        await both_models.data.find(root / "src/auth.py", project_id)
     )
     assert purged.is_complete
     assert purged.before["chunk_vector"] == 2 * purged.before["chunk"]

@@ -13,7 +13,8 @@ from tests.git import git
 from codebase_mcp.access.identity import ANONYMOUS
 from codebase_mcp.app.app import App
 from codebase_mcp.app.background.lifespan import watching
-from codebase_mcp.app.freshness import tree_check, trees
+from codebase_mcp.app.forecast import forecast_run
+from codebase_mcp.app.freshness import trees
 from codebase_mcp.cli.watch import watch
 from codebase_mcp.errors import IndexingFailed, InvalidInput
 from codebase_mcp.search.search import Request
@@ -51,8 +52,7 @@ def bare(work: Path, tmp_path: Path) -> Path:
 @pytest.fixture(autouse=True)
 def checks_always(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each search looks at HEAD, not only one each second."""
-    for module in (tree_check, trees):
-        monkeypatch.setattr(module, "FRESH_S", 0.0)
+    monkeypatch.setattr(trees, "FRESH_S", 0.0)
 
 
 async def found(app: App, project_id: str, query: str, ref: str | None = None) -> list[str]:
@@ -207,14 +207,14 @@ async def test_nothing_that_a_hostile_repository_brings_is_run(
 async def test_a_forecast_says_what_a_run_would_do(
     app: App, work: Path, bare: Path, project_id: str
 ) -> None:
-    new = (await app.dry_run.of(bare, project_id)).forecast
+    new = (await forecast_run(app, bare, project_id)).forecast
     assert new.new == new.files > 3
     assert new.chunks > 3
     await app.index(bare, project_id)
     (work / "zebra.py").write_text("def count_spots(leopard):\n    return leopard.spots\n")
     commit_all(work)
     git(work, "push", "-q", "origin", "main")
-    later = (await app.dry_run.of(bare, project_id)).forecast
+    later = (await forecast_run(app, bare, project_id)).forecast
     assert (later.new, later.changed, later.unchanged) == (0, 1, new.files - 1)
 
 
@@ -262,7 +262,7 @@ async def test_an_erased_file_of_the_commit_is_read_again(
     app: App, bare: Path, project_id: str
 ) -> None:
     await app.index(bare, project_id)
-    target = await app.erasure.find(bare / "zebra.py", project_id)
-    purged = await app.erasure.purge(target)
-    assert await app.erasure.is_read_again(target, purged)
-    assert not await app.erasure.still_on_disk(target, purged)
+    target = await app.data.find(bare / "zebra.py", project_id)
+    purged = await app.data.purge(target)
+    assert await app.data.is_read_again(target, purged)
+    assert not await app.data.still_on_disk(target, purged)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import codebase_mcp
 from codebase_mcp.app.app import App
-from codebase_mcp.search.filters import FileFilters
+from codebase_mcp.search.scope import FileFilters
 from codebase_mcp.search.search import Request
 
 PACKAGE = Path(codebase_mcp.__file__).parent

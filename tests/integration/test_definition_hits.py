@@ -15,7 +15,7 @@ from codebase_mcp.cli.main import run
 from codebase_mcp.database.server import Embedded
 from codebase_mcp.search import slow
 from codebase_mcp.search.search import Request
-from codebase_mcp.tools.replies.text import search_text
+from codebase_mcp.tools.replies.search import search_text
 
 LONG = "".join(f"        total += self.rates[{n}] * days\n" for n in range(60))
 FILES = {

@@ -15,9 +15,8 @@ import pytest
 from tests.waiting import until
 
 from codebase_mcp.app.app import App
-from codebase_mcp.app.background.detached import LOG
 from codebase_mcp.app.background.indexing import indexing_state, start_indexing
-from codebase_mcp.app.background.worker import Worker
+from codebase_mcp.app.background.worker import LOG, Worker
 from codebase_mcp.settings.loading import Settings
 
 pytestmark = pytest.mark.anyio

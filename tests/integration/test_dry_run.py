@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from codebase_mcp.app.app import App
+from codebase_mcp.app.forecast import forecast_run
 from codebase_mcp.database.connection import Database
 from codebase_mcp.errors import InvalidInput, ProjectNotFound
 from codebase_mcp.settings.loading import Settings
@@ -27,7 +28,7 @@ async def test_a_dry_run_of_a_new_project_says_what_a_run_then_does(
     app: App, database: Database, make_repo: MakeRepo, project_id: str
 ) -> None:
     root = make_repo()
-    expected = (await app.dry_run.of(root, project_id)).forecast
+    expected = (await forecast_run(app, root, project_id)).forecast
     with pytest.raises(ProjectNotFound):
         await app.search("x", project_id)
     async with database.unmigrated("public", readonly=True) as tx:
@@ -48,18 +49,18 @@ async def test_a_dry_run_tells_new_changed_unchanged_and_removed_files_apart(
 ) -> None:
     root = make_repo()
     await app.index(root, project_id)
-    settled = (await app.dry_run.of(root, project_id)).forecast
+    settled = (await forecast_run(app, root, project_id)).forecast
     assert (settled.unchanged, settled.new, settled.changed, settled.removed) == (8, 0, 0, 0)
     assert (settled.chunks, settled.seconds, settled.database_bytes) == (0, 0.0, 0)
     (root / "src/auth.py").write_text("def changed():\n    pass\n")
     (root / "lib/retry.ts").unlink()
     (root / "new.py").write_text("def new():\n    pass\n")
     os.utime(root / "README.md", (1, 1))
-    seen = [(await app.dry_run.of(root, project_id)).forecast for _ in range(2)]
+    seen = [(await forecast_run(app, root, project_id)).forecast for _ in range(2)]
     for found in seen:
         assert (found.new, found.changed, found.unchanged, found.removed) == (1, 1, 6, 1)
         assert found.chunks == 2
-    forced = (await app.dry_run.of(root, project_id, force_reindex=True)).forecast
+    forced = (await forecast_run(app, root, project_id, force_reindex=True)).forecast
     assert forced.chunks == 8
     run = (await app.index(root, project_id)).run
     assert (run.files_indexed, run.files_removed, run.chunks_created) == (2, 1, 2)
@@ -67,7 +68,7 @@ async def test_a_dry_run_tells_new_changed_unchanged_and_removed_files_apart(
 
 async def test_a_dry_run_of_what_cannot_be_indexed_is_refused(app: App) -> None:
     with pytest.raises(InvalidInput):
-        await app.dry_run.of("/nowhere/at/all")
+        await forecast_run(app, "/nowhere/at/all")
 
 
 @pytest.fixture

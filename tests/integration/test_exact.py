@@ -12,7 +12,7 @@ from tests.git import git
 
 from codebase_mcp.app.app import App
 from codebase_mcp.app.exact import TextQuestion, TextReport
-from codebase_mcp.search.filters import FileFilters
+from codebase_mcp.search.scope import FileFilters
 from codebase_mcp.search.text_image import TextImages
 from codebase_mcp.search.text_pattern import TextQuery
 

@@ -92,13 +92,13 @@ def test_refund_gives_the_money_back():
 async def shop(app: App, make_repo: Callable[..., Path], project_id: str) -> AsyncIterator[Path]:
     """The shop's files, and a project restored from the former release's backup of them."""
     root = make_repo(SHOP, "shop")
-    await app.transfers.restore(io.BytesIO(BACKUP.read_bytes()), BACKUP.name, project_id)
+    await app.data.restore(io.BytesIO(BACKUP.read_bytes()), BACKUP.name, project_id)
     async with app.enter(project_id) as here:
         await here.tx.execute("UPDATE repository SET root = %(root)s", root=str(root))
     moved = io.BytesIO()  # which gives the repository the id that belongs to its new place
-    await app.transfers.backup(moved, project_id)
+    await app.data.backup(moved, project_id)
     moved.seek(0)
-    await app.transfers.restore(moved, "moved", project_id, replace=True)
+    await app.data.restore(moved, "moved", project_id, replace=True)
     yield root
 
 

@@ -20,7 +20,7 @@ from tests.git_server import GitServer, serving
 
 from codebase_mcp.access.identity import ANONYMOUS
 from codebase_mcp.app.app import App
-from codebase_mcp.cli.cloning import cloned_source, forget_clone
+from codebase_mcp.cli.indexing import cloned_source, forget_clone
 from codebase_mcp.errors import InvalidInput, NotFound
 from codebase_mcp.index.inventory import RepositoryFacts
 from codebase_mcp.settings.loading import Settings

@@ -13,7 +13,7 @@ import pytest
 from codebase_mcp.app.app import App
 from codebase_mcp.errors import ProjectNotFound
 from codebase_mcp.index.progress import RunProgress
-from codebase_mcp.search.filters import FileFilters
+from codebase_mcp.search.scope import FileFilters
 from codebase_mcp.search.search import Request
 
 FILES = 1_100

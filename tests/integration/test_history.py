@@ -330,10 +330,10 @@ async def test_a_backup_takes_the_history_along_and_leaves_the_runs_behind(
     await index(app, repository, project_id, 10)
     before = await rows(app, project_id)
     file = io.BytesIO()
-    await app.transfers.backup(file, project_id)
+    await app.data.backup(file, project_id)
     other_id = f"other-{uuid.uuid4().hex[:12]}"
     try:
-        await app.transfers.restore(io.BytesIO(file.getvalue()), "backup", other_id)
+        await app.data.restore(io.BytesIO(file.getvalue()), "backup", other_id)
         assert await rows(app, other_id) == before
         async with app.enter(other_id, readonly=True) as here:
             assert await here.tx.fetch_all("SELECT FROM index_run") == []

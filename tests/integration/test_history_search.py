@@ -26,7 +26,7 @@ from codebase_mcp.search.search import Request
 from codebase_mcp.settings.choices import database_target
 from codebase_mcp.settings.loading import Settings
 from codebase_mcp.source.commit_log import PathChange
-from codebase_mcp.tools.replies.history import history_text
+from codebase_mcp.tools.replies.changes import history_text
 
 pytestmark = pytest.mark.anyio
 
@@ -349,8 +349,8 @@ async def test_after_a_file_was_erased_no_commit_is_found_by_its_path(
     commit(repository, "Rename", {})
     await app.index(repository, project_id, history_depth=10)
     assert subjects(await found(app, project_id, "secretname"))[0] == "Rename"
-    target = await app.erasure.find(repository / "src/http/secretname.py", project_id)
-    purged = await app.erasure.purge(target)
+    target = await app.data.find(repository / "src/http/secretname.py", project_id)
+    purged = await app.data.purge(target)
     assert purged.is_complete
     assert (purged.before["commit_entry"], purged.before["commit_text"]) == (1, 1)
     assert await found(app, project_id, "secretname") == []
@@ -364,11 +364,11 @@ async def test_a_restored_backup_answers_without_the_repository(
 ) -> None:
     await app.index(repository, project_id, history_depth=10)
     file = io.BytesIO()
-    await app.transfers.backup(file, project_id)
+    await app.data.backup(file, project_id)
     shutil.rmtree(repository)
     other_id = f"other-{uuid.uuid4().hex[:12]}"
     try:
-        await app.transfers.restore(io.BytesIO(file.getvalue()), "backup", other_id)
+        await app.data.restore(io.BytesIO(file.getvalue()), "backup", other_id)
         assert subjects(await found(app, other_id, WHY))[0].startswith("Try uploads")
         assert len(await found(app, other_id)) == 3
     finally:
@@ -475,5 +475,4 @@ def test_the_shell_says_that_there_is_no_history_outside_git(
 def test_a_commit_is_embedded_without_trailers_and_with_each_word_of_its_paths_once(
     message: str, paths: list[str], subject: str, whole: str
 ) -> None:
-    text = commit_text(message, paths)
-    assert (text.subject, text.whole) == (subject, whole)
+    assert commit_text(message, paths) == (subject, whole)

@@ -19,7 +19,7 @@ from codebase_mcp.app.app import App
 from codebase_mcp.database.connection import Database
 from codebase_mcp.errors import InvalidInput, NotFound, ProjectNotFound
 from codebase_mcp.index.progress import RunProgress
-from codebase_mcp.search.filters import FileFilters
+from codebase_mcp.search.scope import FileFilters
 from codebase_mcp.settings.loading import Settings
 
 pytestmark = pytest.mark.anyio

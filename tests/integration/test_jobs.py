@@ -12,7 +12,6 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
-from uuid import UUID
 
 import pytest
 from fastmcp import Client
@@ -21,9 +20,13 @@ from tests.integration.conftest import Shell
 from tests.waiting import until
 
 from codebase_mcp.app.app import App
-from codebase_mcp.app.background.indexing import Started, indexing_state, start_indexing
+from codebase_mcp.app.background.indexing import (
+    IndexingProgress,
+    Started,
+    indexing_state,
+    start_indexing,
+)
 from codebase_mcp.app.background.lifespan import working
-from codebase_mcp.app.background.progress import IndexingProgress
 from codebase_mcp.index.queue import IndexJob
 from codebase_mcp.index.store import WRITE_LOCK
 from codebase_mcp.settings.loading import Settings
@@ -233,7 +236,8 @@ async def test_a_stdio_server_runs_jobs_while_it_answers_calls(
         asked = (await client.call_tool("index_codebase", wanted)).structured_content
         assert asked is not None
         assert "notice" not in asked
-        [job] = await app.jobs.jobs(operation_id=UUID(asked["operation_id"]))
+        jobs = await app.jobs.jobs()
+        [job] = [job for job in jobs if str(job.operation_id) == asked["operation_id"]]
 
         async def done() -> bool:
             return not (await app.jobs.jobs(job_id=job.id))[0].is_pending

@@ -16,7 +16,7 @@ import httpx2
 import pytest
 from tests.integration.conftest import Shell
 
-from codebase_mcp.cli.showing import console
+from codebase_mcp.cli.terminal import console
 from codebase_mcp.database.connection import Embedded
 from codebase_mcp.database.server import EmbeddedServer
 from codebase_mcp.secrets.masking import mask

@@ -16,7 +16,7 @@ import codebase_mcp
 from codebase_mcp.app.app import App
 from codebase_mcp.model import RACY_NS
 from codebase_mcp.search import memory_indexes
-from codebase_mcp.search.filters import FileFilters
+from codebase_mcp.search.scope import FileFilters
 from codebase_mcp.search.search import Request
 from codebase_mcp.settings.loading import Settings
 
@@ -180,13 +180,13 @@ async def test_a_restored_project_is_not_searched_in_the_copy_of_what_it_replace
     root = make_repo({"a.py": "def frobnicate():\n    pass\n"})
     await app.index(root, project_id)
     backup = io.BytesIO()
-    await app.transfers.backup(backup, project_id)
+    await app.data.backup(backup, project_id)
     (root / "a.py").rename(root / "b.py")
     (root / "b.py").write_text("def quuxify():\n    pass\n")
     await app.index(root, project_id)
     assert await held(app, project_id)
     backup.seek(0)
-    await app.transfers.restore(backup, "backup.tar.gz", project_id, replace=True)
+    await app.data.restore(backup, "backup.tar.gz", project_id, replace=True)
     ranking = await app.rank("frobnicate", project_id, FileFilters())
     assert [file.candidate.path for file in ranking.files] == ["a.py"]
 
@@ -212,7 +212,7 @@ async def test_what_was_erased_is_not_in_memory_either(
     await app.index(root, project_id)
     assert await held(app, project_id)
     (root / "a.py").unlink()
-    await app.erasure.purge(await app.erasure.find(root / "a.py", project_id))
+    await app.data.purge(await app.data.find(root / "a.py", project_id))
     report = await app.search("frobnicate", project_id)
     assert report.answer.hits == []
 
@@ -228,7 +228,7 @@ async def test_a_dropped_project_is_not_in_memory(
     if way == "drop":
         await app.drop_project(project_id)
     else:
-        await app.erasure.purge_project(project_id)
+        await app.data.purge_project(project_id)
     assert app.memory_indexes.get(project) is None
 
 

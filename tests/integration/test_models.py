@@ -15,7 +15,7 @@ from tests.integration.indexes import found_paths, later, rows
 from codebase_mcp.access.identity import ANONYMOUS
 from codebase_mcp.app.app import App
 from codebase_mcp.database.connection import Database
-from codebase_mcp.embedding.folders import BUILTIN
+from codebase_mcp.embedding.providers import BUILTIN
 from codebase_mcp.errors import EmbeddingUnavailable
 from codebase_mcp.index import batches
 from codebase_mcp.index.inventory import RepositoryFacts

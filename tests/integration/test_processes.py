@@ -20,7 +20,7 @@ from fastmcp import Client
 from fastmcp.client.transports import StdioTransport, StreamableHttpTransport
 from tests.integration.conftest import Shell
 
-from codebase_mcp.cli.files import appearing
+from codebase_mcp.cli.data import appearing
 from codebase_mcp.database.connection import Embedded
 
 pytestmark = pytest.mark.anyio
@@ -295,7 +295,7 @@ def test_what_a_killed_backup_leaves_goes_with_the_next(
     assert shell("index", str(make_repo()), "--project", project_id).returncode == 0
     folder = tmp_path / "backups"
     folder.mkdir()
-    killed = "import os, sys; from codebase_mcp.cli.files import appearing\n"
+    killed = "import os, sys; from codebase_mcp.cli.data import appearing\n"
     killed += (
         "with appearing(sys.argv[1]) as file: file.write_text('half'); os.kill(os.getpid(), 9)"
     )

@@ -11,10 +11,10 @@ import pytest
 
 from codebase_mcp.access.identity import ANONYMOUS
 from codebase_mcp.app.app import App
+from codebase_mcp.app.data import TABLES
 from codebase_mcp.cli.main import run
 from codebase_mcp.database.connection import Embedded
 from codebase_mcp.errors import NotFound, ProjectNotFound
-from codebase_mcp.index.purge import TABLES
 
 pytestmark = pytest.mark.anyio
 
@@ -58,8 +58,8 @@ async def test_a_purged_file_is_in_no_table_any_more(
     root = make_repo({"keep.py": "def keep():\n    return 1\n", "lib/secret.py": SECRET})
     await app.index(root, project_id)
     assert await rows_with(app, project_id, "sup3rs3cr3tvalue")
-    target = await app.erasure.find(root / "lib" / "secret.py", project_id)
-    purged = await app.erasure.purge(target)
+    target = await app.data.find(root / "lib" / "secret.py", project_id)
+    purged = await app.data.purge(target)
     assert purged.is_complete
     assert purged.paths == ("lib/secret.py",)
     assert all(purged.before[table] for table in EVERY_ROW | {"term_frequency"})
@@ -77,7 +77,7 @@ async def test_earlier_versions_that_wait_for_the_sweep_go_with_the_file(
     (root / "secret.py").write_text("nothing = 'to hide any more'\n")
     await app.index(root, project_id)
     assert await rows_with(app, project_id, "sup3rs3cr3tvalue")
-    await app.erasure.purge(await app.erasure.find(root / "secret.py", project_id))
+    await app.data.purge(await app.data.find(root / "secret.py", project_id))
     assert await rows_with(app, project_id, "sup3rs3cr3tvalue") == {}
 
 
@@ -86,7 +86,7 @@ async def test_a_text_that_another_file_shows_stays_and_is_named(
 ) -> None:
     root = make_repo({"secret.py": SECRET, "copy.py": SECRET})
     await app.index(root, project_id)
-    purged = await app.erasure.purge(await app.erasure.find(root / "secret.py", project_id))
+    purged = await app.data.purge(await app.data.find(root / "secret.py", project_id))
     assert purged.is_complete
     assert purged.kept == (f"{root}/copy.py",)
     assert (await app.search("hand_out", project_id)).answer.hits[0].file_path == "copy.py"
@@ -97,7 +97,7 @@ async def test_a_directory_is_purged_with_all_below_it(
 ) -> None:
     root = make_repo({"lib/a.py": SECRET, "lib/in/b.py": "b = 2\n", "library.py": "c = 3\n"})
     await app.index(root, project_id)
-    purged = await app.erasure.purge(await app.erasure.find(root / "lib", project_id))
+    purged = await app.data.purge(await app.data.find(root / "lib", project_id))
     assert purged.paths == ("lib/a.py", "lib/in/b.py")
     assert purged.is_complete
     assert await rows_with(app, project_id, "library.py")
@@ -110,7 +110,7 @@ async def test_a_purged_repository_leaves_no_row_and_the_others_alone(
     second = make_repo({"b.py": "def b():\n    return 2\n", "LICENSE": "the same\n"}, "second")
     await app.index(first, project_id)
     await app.index(second, project_id)
-    purged = await app.erasure.purge(await app.erasure.find(first, project_id))
+    purged = await app.data.purge(await app.data.find(first, project_id))
     assert purged.is_complete
     assert set(purged.before) == set(TABLES)
     assert await rows_with(app, project_id, str(first)) == {}
@@ -125,15 +125,15 @@ async def test_a_repository_is_found_by_its_id_when_its_directory_is_gone(
     report = await app.index(root, project_id)
     (root / "a.py").unlink()
     root.rmdir()
-    target = await app.erasure.find(str(report.run.repository_id), project_id)
-    assert (await app.erasure.purge(target)).is_complete
+    target = await app.data.find(str(report.run.repository_id), project_id)
+    assert (await app.data.purge(target)).is_complete
 
 
 async def test_a_purged_project_has_neither_tables_nor_a_place_in_the_catalogue(
     app: App, project_id: str, make_repo: MakeRepo
 ) -> None:
     await app.index(make_repo({"a.py": SECRET}), project_id)
-    purged = await app.erasure.purge_project(project_id)
+    purged = await app.data.purge_project(project_id)
     assert purged.is_complete
     assert purged.before["chunk"] and purged.before["codebase_mcp.project"] == 1
     with pytest.raises(ProjectNotFound):
@@ -146,10 +146,10 @@ async def test_only_indexed_paths_can_be_purged(
     root = make_repo({"a.py": SECRET})
     await app.index(root, project_id)
     with pytest.raises(NotFound, match="Nothing is indexed at"):
-        await app.erasure.find(tmp_path / "elsewhere", project_id)
-    target = await app.erasure.find(root / "b.py", project_id)
+        await app.data.find(tmp_path / "elsewhere", project_id)
+    target = await app.data.find(root / "b.py", project_id)
     with pytest.raises(NotFound, match="The path is not in the index"):
-        await app.erasure.purge(target)
+        await app.data.purge(target)
 
 
 async def test_every_table_is_counted_or_known_to_hold_nothing_of_a_repository(

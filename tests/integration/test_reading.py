@@ -19,8 +19,8 @@ from codebase_mcp.database.connection import Database
 from codebase_mcp.errors import CodebaseError, PermissionDenied
 from codebase_mcp.settings.choices import database_target
 from codebase_mcp.settings.loading import Settings
-from codebase_mcp.source import reach, source_tree
-from codebase_mcp.source.read import read_files
+from codebase_mcp.source import git_directory
+from codebase_mcp.source.source_tree import DiskTree
 from codebase_mcp.tools.calling import call_tool, no_progress
 from codebase_mcp.tools.catalog import all_tools
 
@@ -56,7 +56,7 @@ async def shared(
     anyio_backend: str, settings: Settings, code: Path, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[App]:
     """The product with one allowed root."""
-    monkeypatch.setattr(reach, "_roots", set())
+    monkeypatch.setattr(git_directory, "_roots", set())
     async with await App.open(replace(settings, roots=(str(code),))) as app:
         yield app
 
@@ -168,12 +168,14 @@ def test_no_other_tool_takes_a_place_on_disk() -> None:
 async def test_a_link_put_in_during_the_run_is_not_followed(
     shared: App, project_id: str, code: Path, outside: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def swap_and_read(files: Any, **options: Any) -> Any:
+    read_files = DiskTree.read_files
+
+    def swap_and_read(tree: DiskTree, files: Any) -> Any:
         (code / "app").rename(code / "moved")
         (code / "app").symlink_to(outside)
-        return read_files(files, **options)
+        return read_files(tree, files)
 
-    monkeypatch.setattr(source_tree, "read_files", swap_and_read)
+    monkeypatch.setattr(DiskTree, "read_files", swap_and_read)
     run = (await shared.index(code / "app", project_id, identity=REMOTE)).run
     assert run.files_indexed == 0
     assert await found(shared, project_id) == []

@@ -12,7 +12,7 @@ import pytest
 
 import codebase_mcp
 from codebase_mcp.app.app import App
-from codebase_mcp.search.filters import FileFilters
+from codebase_mcp.search.scope import FileFilters
 from codebase_mcp.search.search import Request
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("loads_at_once")]

@@ -119,10 +119,10 @@ async def test_counts_of_a_branch_are_its_own(app: App, roots: list[Path], proje
 async def test_what_is_erased_is_counted_no_more(
     app: App, roots: list[Path], project_id: str
 ) -> None:
-    purged = await app.erasure.purge(await app.erasure.find(roots[0] / "sales.py", project_id))
+    purged = await app.data.purge(await app.data.find(roots[0] / "sales.py", project_id))
     assert purged.is_complete and purged.before["term_frequency"]
     assert await check(app, project_id) == len(SHARED) + 1
-    purged = await app.erasure.purge(await app.erasure.find(roots[0], project_id))
+    purged = await app.data.purge(await app.data.find(roots[0], project_id))
     assert purged.is_complete
     assert await check(app, project_id) == len(SHARED) + 1
 
@@ -131,10 +131,10 @@ async def test_counts_of_a_restored_project_stay_right(
     app: App, roots: list[Path], project_id: str
 ) -> None:
     backup, other = io.BytesIO(), f"{project_id}-other"
-    await app.transfers.backup(backup, project_id)
+    await app.data.backup(backup, project_id)
     backup.seek(0)
     try:
-        await app.transfers.restore(backup, "backup", other)
+        await app.data.restore(backup, "backup", other)
         assert await check(app, other) == len(SHARED) + len(OWN)
         (roots[0] / "vendor/part_3.py").write_text("def renewed(invoice):\n    return invoice\n")
         await app.index(roots[0], other)

@@ -18,9 +18,9 @@ from codebase_mcp.app.symbols import SymbolReport
 from codebase_mcp.database.projects import Project
 from codebase_mcp.errors import IndexingFailed, InvalidInput, NotFound
 from codebase_mcp.symbols.answer import SymbolQuestion
-from codebase_mcp.symbols.usage import UsingPlace
+from codebase_mcp.symbols.references import UsingPlace
 from codebase_mcp.tools.replies.symbols import symbol_text
-from codebase_mcp.tools.symbol_reply import symbol_reply
+from codebase_mcp.tools.symbols import symbol_reply
 
 PAY = "def charge(card):\n    return card\n"
 SHOP = "from pay import charge\n\n\ndef sell(card):\n    return charge(card)\n"
@@ -50,7 +50,7 @@ async def test_each_state_has_its_own_uses(app: App, project_id: str, repository
         question = SymbolQuestion("references", name=name, ref=ref)
         found = (await app.symbols.ask(question, project_id)).facts.references
         assert found is not None
-        return [(one.path, one.line) for one in found.uses]
+        return [(one.use.file.path, one.use.line) for one in found.uses]
 
     assert await uses("charge", None) == [("shop.py", 5), ("shop.py", 1)]
     assert await uses("charge", "main") == [("shop.py", 5), ("shop.py", 1)]

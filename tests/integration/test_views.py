@@ -53,7 +53,7 @@ def branches(tmp_path: Path) -> Path:
         file = root / name
         file.write_text(file.read_text() + "\n\ndef quuxify(zebra):\n    return zebra.stripes\n")
     (root / "search/zebra.py").write_text("def count_stripes(zebra):\n    return zebra.stripes\n")
-    (root / "search/fusion.py").unlink()
+    (root / "search/slow.py").unlink()
     (root / "index/pool.py").rename(root / "database/pacing.py")
     (root / "database/supervisor.py").write_text("def supervise():\n    pass\n")
     commit_all(root, "zebras")
@@ -253,12 +253,14 @@ async def test_a_range_is_searched_for_what_changed_alone(
     assert found["search/query.py"] == "added"
     assert "search/words.py" not in found
     removed = await found_changes(
-        app, project_id, "reciprocal rank fusion of models", "main...feature"
+        app, project_id, "a warning with the plan of the slowest statement", "main...feature"
     )
-    assert removed["search/fusion.py"] == "removed"
+    assert removed["search/slow.py"] == "removed"
     assert set(removed.values()) <= {"added", "changed", "removed"}
-    back = await found_changes(app, project_id, "reciprocal rank fusion of models", "feature..main")
-    assert back["search/fusion.py"] == "added"
+    back = await found_changes(
+        app, project_id, "a warning with the plan of the slowest statement", "feature..main"
+    )
+    assert back["search/slow.py"] == "added"
 
 
 async def test_three_dots_begin_where_the_branch_left(
@@ -296,10 +298,10 @@ async def test_a_backup_keeps_branches_as_they_are_stored(
     await app.index(branches, project_id)
     before = await answers(app, project_id, "feature main")
     backup = io.BytesIO()
-    await app.transfers.backup(backup, project_id)
+    await app.data.backup(backup, project_id)
     copied = f"{project_id}-copy"
     backup.seek(0)
-    await app.transfers.restore(backup, "backup.tar.gz", copied)
+    await app.data.restore(backup, "backup.tar.gz", copied)
     try:
         snapshots = "SELECT count(*) FROM snapshot WHERE base_id IS NOT NULL"
         assert await rows(app, copied, snapshots) == await rows(app, project_id, snapshots) > 0

@@ -41,7 +41,7 @@ from codebase_mcp.index import batches
 from codebase_mcp.index.commits import CommitIndexer, CommitRun
 from codebase_mcp.index.pool import PreparerPool
 from codebase_mcp.index.progress import RunProgress
-from codebase_mcp.search.filters import FileFilters
+from codebase_mcp.search.scope import FileFilters
 from codebase_mcp.search.search import Request
 from codebase_mcp.settings.loading import Settings
 
@@ -306,8 +306,8 @@ class Walk(RuleBasedStateMachine):
         complete = "SELECT id FROM snapshot WHERE view <> 'worktree' AND indexed_at IS NOT NULL"
         ids = [row[0] for row in self.run(self.rows(complete))]
         with contextlib.suppress(NotFound):
-            target = self.run(self.app.erasure.find(self.root / path, self.project_id))
-            self.run(self.app.erasure.purge(target))
+            target = self.run(self.app.data.find(self.root / path, self.project_id))
+            self.run(self.app.data.purge(target))
         for snapshot_id in ids:
             self.purged.setdefault(snapshot_id, set()).add(path)
 

@@ -19,8 +19,7 @@ from tests.git import git
 from tests.waiting import until
 
 from codebase_mcp.app.app import App
-from codebase_mcp.app.freshness.tree_watch import IndexUpdate
-from codebase_mcp.app.freshness.watcher import Watcher
+from codebase_mcp.app.freshness.watcher import IndexUpdate, Watcher
 from codebase_mcp.database.connection import Database
 from codebase_mcp.database.naming import index_lock
 from codebase_mcp.database.projects import Project, find_project

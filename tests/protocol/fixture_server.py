@@ -13,8 +13,7 @@ from tests.protocol.fixture_dialogue import add_dialogue
 from tests.protocol.fixture_rounds import add_rounds
 
 from codebase_mcp.settings.loading import Settings
-from codebase_mcp.tools.protocol_server import protocol_server
-from codebase_mcp.tools.server import AppHolder, server_of
+from codebase_mcp.tools.server import AppHolder, protocol_server, server_of
 from codebase_mcp.web.http import asgi_app_of
 
 

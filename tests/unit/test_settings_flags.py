@@ -12,7 +12,7 @@ import pytest
 
 from codebase_mcp.access.context_file import FILE_NAME
 from codebase_mcp.cli import tool_commands
-from codebase_mcp.cli.flags import command_first, flags_in
+from codebase_mcp.cli.command import command_first, flags_in
 from codebase_mcp.cli.main import build_parser, run
 from codebase_mcp.settings.loading import SETTINGS, Setting, Settings
 from codebase_mcp.tools.arguments import ALIASES

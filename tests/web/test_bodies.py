@@ -14,8 +14,8 @@ from tests.web.conftest import serving
 from tests.web.test_slow_clients import wire
 
 from codebase_mcp.settings.loading import Settings
-from codebase_mcp.web.bodies import MAX_BODY_BYTES
 from codebase_mcp.web.calling import MAX_FIELDS_BYTES
+from codebase_mcp.web.limits import MAX_BODY_BYTES
 
 pytestmark = pytest.mark.anyio
 

@@ -10,7 +10,7 @@ from tests.web.conftest import running
 
 from codebase_mcp.errors import InvalidInput
 from codebase_mcp.settings.loading import Settings
-from codebase_mcp.web.guard import require_known_names
+from codebase_mcp.web.door import require_known_names
 from codebase_mcp.web.http import make_asgi_app
 
 pytestmark = pytest.mark.anyio

@@ -26,7 +26,7 @@ from codebase_mcp.access.identity import Access
 from codebase_mcp.access.keys import create_key
 from codebase_mcp.database.connection import Database
 from codebase_mcp.settings.loading import Settings
-from codebase_mcp.web.tokens import Tokens
+from codebase_mcp.web.authentication import Tokens
 
 pytestmark = pytest.mark.anyio
 

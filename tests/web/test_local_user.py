@@ -22,7 +22,7 @@ from tests.web.conftest import Served, serving
 from codebase_mcp.access.identity import FULL_ACCESS, Identity
 from codebase_mcp.settings.loading import Settings
 from codebase_mcp.web import peers
-from codebase_mcp.web.door import Callers
+from codebase_mcp.web.authentication import Callers
 from codebase_mcp.web.peers import is_own_user, row_of_files, row_of_kernel, user_of
 
 pytestmark = pytest.mark.anyio
@@ -233,7 +233,7 @@ def callers(settings: Settings) -> Callers:
     async def no_database() -> Any:
         raise AssertionError("without a key the database is not asked")
 
-    return Callers(settings, None, no_database)
+    return Callers(settings, no_database)
 
 
 def request_of(client: Any, server: Any) -> Scope:

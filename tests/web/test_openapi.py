@@ -25,7 +25,7 @@ from codebase_mcp.database.server import EmbeddedServer
 from codebase_mcp.settings.loading import TOOLSETS, Settings
 from codebase_mcp.tools.catalog import tools_of
 from codebase_mcp.web.answers import STATUSES
-from codebase_mcp.web.openapi import describe
+from codebase_mcp.web.http import describe
 
 # What a schema cannot say is refused with 400 (a path that must exist); what it forbids may be
 # accepted (an object as text, the older names). So those two checks do not apply.

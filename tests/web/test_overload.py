@@ -36,7 +36,7 @@ async def test_calls_beyond_the_queue_are_refused_at_once_and_searches_go_on(
     held: Hold,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(running, "_WAITING_PER_PLACE", 1)
+    monkeypatch.setattr(running, "_WAITING_PER_SLOT", 1)
     root = make_repo()
     index = {"repo_path": str(root), "project_id": project_id}
     search = {"query": "user login", "project_id": project_id}
@@ -76,7 +76,7 @@ async def test_while_the_queue_is_full_calls_are_refused_at_the_door(
     project_id: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(running, "_WAITING_PER_PLACE", 1)
+    monkeypatch.setattr(running, "_WAITING_PER_SLOT", 1)
     await app.index(make_repo(), project_id)
     project = await find_project(database, project_id)
     search = {"query": "user login", "project_id": project_id}

@@ -18,7 +18,7 @@ from tests.web.conftest import running, serving
 from codebase_mcp.database.placement import POSTGRES_MAJOR
 from codebase_mcp.database.supervisor import CLUSTER
 from codebase_mcp.settings.loading import Settings
-from codebase_mcp.tools.redaction import HIDDEN
+from codebase_mcp.tools.reply import HIDDEN
 from codebase_mcp.tools.server import AppHolder, server_of
 from codebase_mcp.web.http import make_asgi_app
 

@@ -12,9 +12,9 @@ from codebase_mcp.access.identity import Access, Identity
 from codebase_mcp.access.keys import create_key
 from codebase_mcp.database.connection import Database
 from codebase_mcp.settings.loading import Settings
-from codebase_mcp.web import rate_limits
+from codebase_mcp.web import limits
 from codebase_mcp.web.http import make_asgi_app
-from codebase_mcp.web.rate_limits import DEFAULT_PER_MINUTE, TokenBuckets, caller_of
+from codebase_mcp.web.limits import DEFAULT_PER_MINUTE, TokenBuckets, caller_of
 
 MCP = {"Accept": "application/json, text/event-stream"}
 HELLO = {
@@ -49,7 +49,7 @@ def test_a_bucket_is_emptied_at_once_and_fills_up_steadily() -> None:
 
 
 def test_the_memory_for_callers_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rate_limits, "_MAX_CALLERS", 3)
+    monkeypatch.setattr(limits, "_MAX_CALLERS", 3)
     buckets = TokenBuckets(lambda: 0.0)
     for caller in "abcadef":
         buckets.take(caller, 60)
@@ -151,7 +151,7 @@ async def test_the_limit_is_the_keys_or_the_settings_or_the_default_for_stranger
     setting: int | None,
     limit: str | None,
 ) -> None:
-    monkeypatch.setattr(rate_limits, "identity_of", lambda _: Identity("a", access=access))
+    monkeypatch.setattr(limits, "identity_of", lambda _: Identity("a", access=access))
     async with running(make_asgi_app(replace(settings, requests_per_minute=setting))) as http:
         answer = await http.post("/tools/search_code", json=CALL)
         assert limit_headers(answer)[0] == limit

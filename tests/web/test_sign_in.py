@@ -15,9 +15,8 @@ from tests.web.conftest import serving
 from tests.web.test_pages import seen
 
 from codebase_mcp.access import keys
-from codebase_mcp.access.browser_sessions import LONGEST_S
 from codebase_mcp.access.identity import Access
-from codebase_mcp.access.keys import create_key, revoke_key, rotate_key
+from codebase_mcp.access.keys import LONGEST_S, create_key, revoke_key, rotate_key
 from codebase_mcp.database.connection import Database
 from codebase_mcp.settings.loading import Settings
 from codebase_mcp.web.pages.routes import GET

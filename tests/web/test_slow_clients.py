@@ -19,7 +19,7 @@ from tests.waiting import until
 from tests.web.conftest import Hold, Program, serving
 
 from codebase_mcp.settings.loading import Settings
-from codebase_mcp.web.connections import Limits
+from codebase_mcp.web.listening import Limits
 
 pytestmark = pytest.mark.anyio
 

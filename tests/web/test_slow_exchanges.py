@@ -12,8 +12,7 @@ from starlette.responses import PlainTextResponse
 from starlette.types import Receive, Scope, Send
 from uvicorn.server import ServerState
 
-from codebase_mcp.web.connections import BoundedProtocol, Limits
-from codebase_mcp.web.listening import KEEP_ALIVE_S
+from codebase_mcp.web.listening import KEEP_ALIVE_S, BoundedProtocol, Limits
 
 pytestmark = pytest.mark.anyio
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from starlette.types import Message, Receive, Scope, Send
 
-from codebase_mcp.web.streams import EndableStreams
+from codebase_mcp.web.shutdown import EndableStreams
 
 pytestmark = pytest.mark.anyio
 

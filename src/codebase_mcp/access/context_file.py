@@ -5,8 +5,11 @@ Its ``.mcp-context.toml`` names it, or the nearest such file above it that names
     project = "my-app"
 
 ``project_id = "my-app"``, ``collection = "my-app"`` and a table ``[project]`` with ``id`` mean the
-same. `settings/repository.py` reads the other settings of the file. `trust.py` decides whether a
-file may refer to a project that it did not create.
+same. `settings/repository.py` reads the other settings of the file.
+
+A file may refer to a project if the project was created because of it, or if a user allowed it
+(`Trust`). Otherwise the author of a cloned repository could choose the project, and so give access
+to records of any project.
 """
 
 from __future__ import annotations
@@ -14,28 +17,30 @@ from __future__ import annotations
 import logging
 import os
 import stat
-import time
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from codebase_mcp.database.naming import DEFAULT_ID, nearest_valid_id, validate_project_id
+from codebase_mcp.database.queries import load_queries
 from codebase_mcp.errors import InvalidInput
-from codebase_mcp.model import RACY_NS
-from codebase_mcp.source.reach import are_allowed, is_confined
-from codebase_mcp.telemetry.calls import looked_up
+from codebase_mcp.source.git_directory import are_allowed, is_confined
+
+if TYPE_CHECKING:
+    from codebase_mcp.database.connection import Database, Transaction
+    from codebase_mcp.database.projects import Project
 
 _log = logging.getLogger(__name__)
+_SQL = load_queries("codebase_mcp.access", "projects.sql")
 
 FILE_NAME = ".mcp-context.toml"
 MAX_BYTES = 64 * 1024
 
 _MAX_REASON_CHARS = 200
 _KEYS = ("project_id", "project", "collection")
-
-_State = tuple[int, int, int, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,11 +65,9 @@ class ContextText:
 
 
 class ContextFiles:
-    """Finds and reads context files; an unchanged file is not read again."""
+    """Finds and reads context files, and warns once of a file that belongs to another user."""
 
-    def __init__(self, now_ns: Callable[[], int] = time.time_ns) -> None:
-        self._now_ns = now_ns
-        self._read: dict[Path, tuple[_State, ContextFile | None]] = {}
+    def __init__(self) -> None:
         self._foreign: set[Path] = set()
 
     def nearest(self, directory: Path) -> ContextFile | None:
@@ -94,16 +97,45 @@ class ContextFiles:
                 self._foreign.add(path)
                 _log.warning("%s is ignored, as it belongs to another user", path)
             return None
-        state = (target.st_ino, target.st_size, target.st_mtime_ns, target.st_ctime_ns)
-        cached = self._read.get(path)
-        is_hit = cached is not None and cached[0] == state
-        looked_up("context_file", hit=is_hit)
-        if cached is not None and is_hit:
-            return cached[1]
-        named = read_context_file(path)
-        if max(target.st_mtime_ns, target.st_ctime_ns) <= self._now_ns() - RACY_NS:
-            self._read[path] = (state, named)
-        return named
+        return read_context_file(path)
+
+
+class Trust:
+    """Stores permissions in the database, and caches them.
+
+    Permissions end when a project is dropped. A later project with the same name has another time
+    of creation.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._granted: set[tuple[str, str, datetime]] = set()
+
+    async def is_granted(self, directory: str, project: Project) -> bool:
+        """Whether the file of this directory may refer to the project."""
+        key = (directory, project.schema_name, project.created_at)
+        if key not in self._granted:
+            async with self._database.catalogue(readonly=True) as tx:
+                row = await tx.fetch_one(
+                    _SQL["find_trust"], directory=directory, schema_name=project.schema_name
+                )
+            if row is None:
+                return False
+            self._granted.add(key)
+        return True
+
+    async def grant(self, directory: str, project: Project) -> None:
+        """Allow the file of this directory to refer to the project."""
+        key = (directory, project.schema_name, project.created_at)
+        if key not in self._granted:
+            async with self._database.catalogue() as tx:
+                await enter_trust(tx, directory, project.schema_name)
+            self._granted.add(key)
+
+
+async def enter_trust(tx: Transaction, directory: str, schema_name: str) -> None:
+    """Store that the file of this directory may refer to the project in this schema."""
+    await tx.execute(_SQL["add_trust"], directory=directory, schema_name=schema_name)
 
 
 def context_of(repository: Path) -> ContextText | None:

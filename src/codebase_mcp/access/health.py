@@ -1,4 +1,4 @@
-"""Checks whether everything works that a caller needs.
+"""What does a project hold, and does everything work that its callers need?
 
 The check also succeeds when nothing works.
 """
@@ -6,15 +6,16 @@ The check also succeeds when nothing works.
 from __future__ import annotations
 
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Literal
 
 from codebase_mcp.access.identity import Identity
 from codebase_mcp.access.resolution import ProjectSource, Resolver, in_words
-from codebase_mcp.access.stats import IndexSums, sums_of
-from codebase_mcp.database.connection import Database
+from codebase_mcp.database.connection import Database, Transaction
+from codebase_mcp.database.queries import load_queries
 from codebase_mcp.embedding.models import Models
 from codebase_mcp.embedding.profile import Profile
 from codebase_mcp.errors import (
@@ -29,7 +30,39 @@ from codebase_mcp.index.inventory import RepositoryFacts, load_inventory
 from codebase_mcp.index.queue import NO_WORKER, IndexJob, JobQueue
 from codebase_mcp.index.secondary_model import SecondaryModelState, load_state
 
+_SQL = load_queries("codebase_mcp.access", "stats.sql")
+
 Status = Literal["healthy", "degraded", "unhealthy"]
+
+
+@dataclass(frozen=True, slots=True)
+class IndexSums:
+    """Totals over all repositories of a project; ``size`` in bytes of source.
+
+    ``models`` counts the repositories by the model of their index.
+    """
+
+    repositories: int
+    files: int
+    chunks: int
+    size: int
+    languages: dict[str, int]
+    files_pending: int
+    files_failed: int
+    last_indexed_at: datetime | None
+    models: dict[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class RecordCounts:
+    """The number of records of a project, by status (tasks, work items) or by type."""
+
+    tasks: dict[str, int]
+    observations: dict[str, int]
+    sessions: int
+    agents: int
+    entities: dict[str, int]
+    work_items: dict[str, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +115,41 @@ class Health:
     source: ProjectSource | None = None
     jobs: JobsHealth | None = None
     secondary_model: SecondaryModelState | None = None
+
+
+async def load_stats(tx: Transaction) -> tuple[IndexSums, RecordCounts]:
+    """The statistics of a project."""
+    sums = sums_of(await load_inventory(tx))
+    counts: defaultdict[str, dict[str, int]] = defaultdict(dict)
+    for kind, label, count in await tx.fetch_all(_SQL["record_counts"]):
+        counts[kind][label] = count
+    return sums, RecordCounts(
+        tasks=counts["task"],
+        observations=counts["observation"],
+        sessions=counts["session"][""],
+        agents=counts["agent"][""],
+        entities=counts["entity"],
+        work_items=counts["work_item"],
+    )
+
+
+def sums_of(repositories: Sequence[RepositoryFacts]) -> IndexSums:
+    """The totals over some repositories."""
+    languages: Counter[str] = Counter()
+    for repository in repositories:
+        languages.update(repository.languages)
+    times = [r.indexed_at for r in repositories if r.indexed_at is not None]
+    return IndexSums(
+        repositories=len(repositories),
+        files=sum(r.files for r in repositories),
+        chunks=sum(r.chunks for r in repositories),
+        size=sum(r.size for r in repositories),
+        languages=dict(languages.most_common()),
+        files_pending=sum(r.files_pending for r in repositories),
+        files_failed=sum(r.files_failed for r in repositories),
+        last_indexed_at=max(times, default=None),
+        models=dict(Counter(r.profile.model for r in repositories).most_common()),
+    )
 
 
 async def examine(

@@ -20,7 +20,7 @@ import httpx2
 
 from codebase_mcp.database.naming import validate_project_id
 from codebase_mcp.errors import InvalidInput
-from codebase_mcp.telemetry.calls import looked_up
+from codebase_mcp.telemetry.metrics import looked_up
 
 _log = logging.getLogger(__name__)
 

@@ -20,21 +20,14 @@ from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
-from uuid import UUID
+from uuid import UUID, uuid4
 
 from codebase_mcp.access.identity import ANONYMOUS, Identity
-from codebase_mcp.access.repository_lookup import (
-    IndexedIn,
-    find_repository,
-    projects_at,
-    repository_not_found,
-)
+from codebase_mcp.access.repositories import find_repository, repository_not_found
 from codebase_mcp.access.resolution import Resolver
-from codebase_mcp.app.first_runs import FirstRuns, ReportProgress
 from codebase_mcp.app.freshness.trees import IndexedTrees
 from codebase_mcp.app.freshness.verified_search import Freshness
 from codebase_mcp.app.index_runs import IndexRuns
-from codebase_mcp.app.process_wide import apply_to_process
 from codebase_mcp.app.reports import (
     HistoryReport,
     IndexReport,
@@ -42,7 +35,7 @@ from codebase_mcp.app.reports import (
     ProjectFacts,
     SearchReport,
 )
-from codebase_mcp.app.scopes import NamedRepository, Scopes
+from codebase_mcp.app.scopes import FirstRuns, NamedRepository, ReportProgress, Scopes
 from codebase_mcp.app.searching import Searches
 from codebase_mcp.database.connection import Database
 from codebase_mcp.database.nearest import NearestIndexes
@@ -57,41 +50,35 @@ from codebase_mcp.embedding.models import Models
 from codebase_mcp.errors import ProjectNotFound
 from codebase_mcp.index.identity import PROGRAM_VERSION
 from codebase_mcp.index.inventory import load_inventory
+from codebase_mcp.index.plan import RunRequest
 from codebase_mcp.index.queue import JobQueue
-from codebase_mcp.search.filters import FileFilters
 from codebase_mcp.search.memory_indexes import MemoryIndexes
+from codebase_mcp.search.scope import FileFilters
 from codebase_mcp.search.search import Ranking, Request, Searcher
 from codebase_mcp.settings.choices import chosen_model, database_target, service_access
 from codebase_mcp.settings.loading import Settings
-from codebase_mcp.settings.reach import resolve_for
-from codebase_mcp.settings.repository import RepositorySettings, choice_of, repository_at
+from codebase_mcp.settings.repository import (
+    RepositorySettings,
+    apply_to_process,
+    choice_of,
+    repository_at,
+    resolve_for,
+)
 from codebase_mcp.telemetry.stopwatch import step
 
 if TYPE_CHECKING:
     from codebase_mcp.access.health import Health
-    from codebase_mcp.access.workflow import WorkflowClient
     from codebase_mcp.app.changes import Changes
-    from codebase_mcp.app.dry_run import DryRun
-    from codebase_mcp.app.erasure import Erasure
+    from codebase_mcp.app.data import ProjectData
     from codebase_mcp.app.exact import ExactSearch
     from codebase_mcp.app.history import History
     from codebase_mcp.app.symbols import Symbols
-    from codebase_mcp.app.transfers import Transfers
     from codebase_mcp.app.views import Views
     from codebase_mcp.index.progress import RunProgress
     from codebase_mcp.records.page import Page, Paging
     from codebase_mcp.search.text_image import TextImages
 
 __all__ = ["App", "HistoryReport", "InProject", "IndexReport", "ProjectFacts", "SearchReport"]
-
-
-def _workflow(settings: Settings) -> WorkflowClient | None:
-    """The client of the service that names the active project, if there is one."""
-    if settings.workflow_url is None:
-        return None
-    from codebase_mcp.access.workflow import WorkflowClient  # noqa: PLC0415 - brings HTTP along
-
-    return WorkflowClient(settings.workflow_url)
 
 
 class App:
@@ -122,12 +109,17 @@ class App:
         self.freshness = Freshness(
             self._searcher,
             self.trees,
-            is_outdated=lambda profile: models.is_outdated(profile, PROGRAM_VERSION),
-            request_rebuild=self.jobs.request,
-            budget_s=settings.check_ms / 1000,
-            only_once=only_once,
+            lambda profile: models.is_outdated(profile, PROGRAM_VERSION),
+            self.jobs.request,
+            settings.check_ms / 1000,
+            only_once,
         )
-        self.resolver = Resolver(database, _workflow(settings), chosen=settings.project)
+        workflow = None
+        if settings.workflow_url is not None:
+            from codebase_mcp.access.workflow import WorkflowClient  # noqa: PLC0415 - brings HTTP
+
+            workflow = WorkflowClient(settings.workflow_url)
+        self.resolver = Resolver(database, workflow, chosen=settings.project)
         self._first_runs = FirstRuns(self._index_first, self.jobs)
         self.scopes = Scopes(settings, self.resolver, self.trees, self._first_runs)
         self._searches = Searches(self._searcher, self.freshness, self, only_once=only_once)
@@ -153,23 +145,19 @@ class App:
         return Changes(self.database, self.scopes)
 
     @cached_property
-    def erasure(self) -> Erasure:
-        from codebase_mcp.app.erasure import Erasure  # noqa: PLC0415
+    def data(self) -> ProjectData:
+        """Exports, backups, migrations and purges."""
+        from codebase_mcp.app.data import ProjectData  # noqa: PLC0415
 
-        return Erasure(
+        return ProjectData(
             self.database,
             self.resolver,
+            self.models,
             self._runs.indexer,
             self.jobs,
             self.memory_indexes,
             self.text_images,
         )
-
-    @cached_property
-    def dry_run(self) -> DryRun:
-        from codebase_mcp.app.dry_run import DryRun  # noqa: PLC0415
-
-        return DryRun(self.settings, self.database, self.resolver, self.models)
 
     @cached_property
     def history(self) -> History:
@@ -191,7 +179,6 @@ class App:
 
     @cached_property
     def exact(self) -> ExactSearch:
-        """Search for exact text."""
         from codebase_mcp.app.exact import ExactSearch  # noqa: PLC0415
 
         return ExactSearch(
@@ -203,12 +190,6 @@ class App:
             lambda: self.views,
             self.text_images,
         )
-
-    @cached_property
-    def transfers(self) -> Transfers:
-        from codebase_mcp.app.transfers import Transfers  # noqa: PLC0415
-
-        return Transfers(self.database, self.resolver, self.models)
 
     @classmethod
     async def open(
@@ -228,7 +209,7 @@ class App:
             EmbeddingUnavailable: the embedding model cannot be read.
         """
         if "multiprocessing.process" in sys.modules:  # else this is not a worker process
-            from codebase_mcp.index.worker_process import require_main_guard  # noqa: PLC0415
+            from codebase_mcp.index.pool import require_main_guard  # noqa: PLC0415
 
             require_main_guard()
         settings = settings or Settings.load()
@@ -249,17 +230,14 @@ class App:
         """Release everything; the embedded database runs on while other processes use it."""
         # In reverse order; an error or a cancellation does not skip the rest.
         async with AsyncExitStack() as stack:
-            stack.push_async_callback(self.database.close)
-            stack.push_async_callback(self.models.close)
-            stack.push_async_callback(self._runs.close)
-            stack.push_async_callback(self.memory_indexes.close)
-            stack.push_async_callback(self._nearest.close)
-            stack.push_async_callback(self._searcher.close)
-            stack.push_async_callback(self._searches.close)
-            if "views" in vars(self):
-                stack.push_async_callback(self.views.close)
-            stack.push_async_callback(self.freshness.close)
-            stack.push_async_callback(self.resolver.close)
+            closing = [self.database.close, self.models.close, self._runs.close]
+            closing += [self.memory_indexes.close, self._nearest.close, self._searcher.close]
+            closing += [
+                self._searches.close,
+                *([self.views.close] if "views" in vars(self) else []),
+            ]
+            for close in [*closing, self.freshness.close, self.resolver.close]:
+                stack.push_async_callback(close)
             stack.push_async_callback(self._first_runs.close, hand_over=self._only_once)
 
     async def index(
@@ -298,17 +276,18 @@ class App:
         project, source = await self.resolver.resolve(
             project_id, identity, repository=root, create=True
         )
-        run, runs, commits = await self._runs.run(
+        request = RunRequest(
             project,
             root,
-            repository,
+            repository.selection,
             name=name,
             force=force_reindex,
-            history_depth=history_depth,
             ignore_patterns=ignore_patterns,
-            branches=branches or (),
-            operation_id=operation_id,
+            operation_id=operation_id or uuid4(),
             progress=progress,
+        )
+        run, runs, commits = await self._runs.run(
+            request, repository, branches=branches or (), history_depth=history_depth
         )
         self.trees.forget(project)
         return IndexReport(run, project, source, repository, commits, runs)
@@ -318,7 +297,8 @@ class App:
     ) -> None:
         """Index a repository because a question was asked in it."""
         root, repository = await self._repository_settings(root, ANONYMOUS)
-        await self._runs.run(project, root, repository, progress=progress)
+        request = RunRequest(project, root, repository.selection, progress=progress)
+        await self._runs.run(request, repository)
         self.trees.forget(project)
 
     async def update(
@@ -339,7 +319,8 @@ class App:
         """
         root, repository = await self._repository_settings(repo_path, identity)
         project, source = await self.resolver.resolve(project_id, identity, repository=root)
-        run, commits = await self._runs.update(project, root, paths, repository)
+        request = RunRequest(project, root, repository.selection)
+        run, _, commits = await self._runs.run(request, repository, paths=paths)
         return IndexReport(run, project, source, repository, commits)
 
     async def _repository_settings(
@@ -438,10 +419,6 @@ class App:
                     facts.append(ProjectFacts(project, await load_inventory(tx)))
         return facts
 
-    async def projects_at(self, directory: Path) -> list[IndexedIn]:
-        """The projects with the innermost repository around a directory, last indexed first."""
-        return await projects_at(self.database, directory)
-
     async def list_projects(self, paging: Paging, identity: Identity = ANONYMOUS) -> Page[Project]:
         """A page of the projects that a caller sees, newest first."""
         from codebase_mcp.records.page import Cursor  # noqa: PLC0415 - for this alone
@@ -498,4 +475,4 @@ class App:
             ProjectNotFound: no such project.
         """
         await self.database.make_room()
-        await self.erasure.drop(await find_project(self.database, project_id))
+        await self.data.drop(await find_project(self.database, project_id))

@@ -15,15 +15,14 @@ from dataclasses import dataclass, field, replace
 from itertools import accumulate
 from json import loads
 from pathlib import Path
+from typing import Literal
 from uuid import UUID
 
 from codebase_mcp.access.identity import ANONYMOUS, Identity
 from codebase_mcp.access.resolution import ProjectSource, Resolver
-from codebase_mcp.app.first_runs import ReportProgress
-from codebase_mcp.app.freshness.tree_check import differences
-from codebase_mcp.app.freshness.trees import IndexedTrees, Tree
+from codebase_mcp.app.freshness.trees import IndexedTrees, Tree, differences
 from codebase_mcp.app.freshness.verified_search import Freshness, IndexFreshness
-from codebase_mcp.app.scopes import CallScope, NamedRepository, Scopes
+from codebase_mcp.app.scopes import CallScope, NamedRepository, ReportProgress, Scopes
 from codebase_mcp.app.views import ChosenViews, Views, nothing_indexed
 from codebase_mcp.database.connection import Database, Transaction
 from codebase_mcp.database.literals import array_literal
@@ -42,8 +41,7 @@ from codebase_mcp.search.exact import (
     with_lines,
     within_change,
 )
-from codebase_mcp.search.filters import FileFilters
-from codebase_mcp.search.scope import ScopedSnapshot
+from codebase_mcp.search.scope import FileFilters, ScopedSnapshot
 from codebase_mcp.search.text_image import SnapshotTexts, TextImages, ended
 from codebase_mcp.search.text_pattern import Span, TextMatcher, TextQuery
 from codebase_mcp.source.read import SourceText
@@ -71,15 +69,20 @@ Table = dict[int, list[TextFile]]
 """The files of a snapshot, by the id of their text."""
 
 
+Form = Literal["count", "files", "lines"]
+"""Whether an answer shows how many lines match by folder, by file, or the lines."""
+
+
 @dataclass(frozen=True, slots=True)
 class TextQuestion:
-    """What to search, and where; ``limit`` is of lines that are shown, none are lost otherwise."""
+    """What to search, where, and what to show of it: at most ``limit`` lines."""
 
     query: TextQuery
     filters: FileFilters = field(default_factory=FileFilters)
     ref: str | None = None
     context_lines: int = 0
     limit: int = 50
+    form: Form = "lines"
 
 
 @dataclass(frozen=True, slots=True)

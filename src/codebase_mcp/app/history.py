@@ -18,7 +18,7 @@ from uuid import UUID
 
 from codebase_mcp.access.identity import ANONYMOUS, Identity
 from codebase_mcp.access.resolution import Resolver
-from codebase_mcp.app.reports import HistoryReport, SymbolReport
+from codebase_mcp.app.reports import HistoryReport, SymbolHistoryReport
 from codebase_mcp.app.scopes import CallScope, NamedRepository, Scopes
 from codebase_mcp.changes.symbol_history import SymbolHistory, symbol_history
 from codebase_mcp.database.connection import Database
@@ -45,8 +45,7 @@ from codebase_mcp.search.history import (
 from codebase_mcp.search.query import parse_query, without_courtesy
 from codebase_mcp.settings.loading import Settings
 from codebase_mcp.settings.repository import repository_at
-from codebase_mcp.source.blame import Blamed, Lines, blame, lines_of
-from codebase_mcp.source.commit_log import find_tip
+from codebase_mcp.source.commit_log import Blamed, Lines, blame, find_tip, lines_of
 from codebase_mcp.source.git_directory import git_repository_at
 
 if TYPE_CHECKING:
@@ -120,7 +119,7 @@ class History:
         *,
         repository: NamedRepository = None,
         identity: Identity = ANONYMOUS,
-    ) -> SymbolReport:
+    ) -> SymbolHistoryReport:
         """The history of the definitions of a name in the stored commits.
 
         Raises:
@@ -141,7 +140,7 @@ class History:
                 continue
             if history is not None:
                 histories[facts.repository_id] = history
-        return SymbolReport(name, histories, project, repositories, tuple(notices))
+        return SymbolHistoryReport(name, histories, project, repositories, tuple(notices))
 
     async def last_changes(self, project: Project, answer: Answer) -> tuple[LastChange | None, ...]:
         """The commit that last changed the lines of each hit; None where that is unknown.
@@ -165,9 +164,7 @@ class History:
                 changes[rank] = change
         missing = [rank for rank, change in enumerate(changes) if change is None]
         if missing:
-            files = [
-                (hit.repository_id, hit.file_path) for hit in map(answer.hits.__getitem__, missing)
-            ]
+            files = [(answer.hits[n].repository_id, answer.hits[n].file_path) for n in missing]
             async with self._database.bounded_read(project) as tx:
                 newest = await newest_changes(tx, files)
             for rank, change in zip(missing, newest, strict=True):
@@ -190,10 +187,7 @@ class History:
         return HistoryQuestion(parse_query(query), vector, texts_version(model))
 
     async def _refresh(
-        self,
-        project: Project,
-        model: Model,
-        repositories: Mapping[UUID, HistoryFacts],
+        self, project: Project, model: Model, repositories: Mapping[UUID, HistoryFacts]
     ) -> tuple[dict[UUID, int], list[str]]:
         """Bring the histories up to date: the commits of new histories, and notices of failures."""
         read: dict[UUID, int] = {}
@@ -237,11 +231,12 @@ def changes_of(root: Path, ranges: Sequence[Lines], revision: str) -> list[LastC
     repository = git_repository_at(root)
     if repository is None:
         return [None] * len(ranges)
-    return [_last_change(blamed) for blamed in blame(repository, ranges, revision=revision)]
+    blames = blame(repository, ranges, revision=revision)
+    return [None if blamed is None else _last_change(blamed) for blamed in blames]
 
 
-def _last_change(blamed: Blamed | None) -> LastChange | None:
-    if blamed is None or blamed.commit is None:
-        return None if blamed is None else LastChange(None)
+def _last_change(blamed: Blamed) -> LastChange:
+    if blamed.commit is None:
+        return LastChange(None)
     at = datetime.fromtimestamp(blamed.authored_at, UTC)
     return LastChange(blamed.commit, blamed.author, at, blamed.subject)

@@ -11,12 +11,12 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
-from uuid import UUID
 
 from codebase_mcp.database.connection import Database
 from codebase_mcp.database.projects import Project
 from codebase_mcp.embedding.models import Models
 from codebase_mcp.errors import DatabaseUnavailable, IndexingFailed
+from codebase_mcp.index.plan import RunRequest
 from codebase_mcp.settings.loading import Settings
 from codebase_mcp.settings.repository import RepositorySettings, repository_at
 
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from codebase_mcp.index.build import Indexer, RunResult
     from codebase_mcp.index.commits import CommitIndexer, CommitRun
     from codebase_mcp.index.pool import PreparerPool
-    from codebase_mcp.index.progress import RunProgress
 
 # The modules of index runs are loaded with the first run: a search does not need them.
 
@@ -65,56 +64,37 @@ class IndexRuns:
 
     async def run(
         self,
-        project: Project,
-        root: Path,
+        request: RunRequest,
         repository: RepositorySettings,
         *,
-        name: str | None = None,
-        force: bool = False,
-        history_depth: int | None = None,
-        ignore_patterns: Sequence[str] | None = None,
+        paths: Iterable[str] | None = None,
         branches: Sequence[str] = (),
-        operation_id: UUID | None = None,
-        progress: Callable[[RunProgress], None],
+        history_depth: int | None = None,
     ) -> tuple[RunResult, Mapping[str, CommitRun], int]:
-        """Index a whole tree, the branches that are kept or named, and the history of all these.
+        """Index a tree, or some ``paths`` of it, and the history of the repository.
 
-        Returns the run, the runs of the named branches, and the number of stored commits.
+        A run of the whole tree also indexes the branches that are kept or named. Returns the run,
+        the runs of the named branches, and the number of stored commits.
 
         Raises:
             DatabaseUnavailable, EmbeddingUnavailable: before anything was stored.
         """
-        run = await self.indexer.run(
-            project,
-            root,
-            name=name,
-            force=force,
-            selection=repository.selection,
-            ignore_patterns=ignore_patterns,
-            operation_id=operation_id,
-            progress=progress,
-        )
-        run = await self._refresh_anchors(project, run, is_rebuilt=force)
+        project = request.project
+        run = await self.indexer.run(request, paths)
+        run = await self._refresh_anchors(project, run, is_rebuilt=request.force)
         if run.status == "failed":
             return run, {}, 0
-        views = self.views()
-        run = await views.follow(project, run, repository.git_branches)
-        refs = await views.index(project, run.repository_id, root, branches) if branches else {}
+        refs: Mapping[str, CommitRun] = {}
+        if paths is None:
+            views = self.views()
+            run = await views.follow(project, run, repository.git_branches)
+            if branches:
+                refs = await views.index(project, run.repository_id, request.root, branches)
         depth = repository.history_depth if history_depth is None else history_depth
         run, commits = await self._read_history(project, run, depth)
-        return await self._note_missing_vectors(project, run), refs, commits
-
-    async def update(
-        self, project: Project, root: Path, paths: Iterable[str], repository: RepositorySettings
-    ) -> tuple[RunResult, int]:
-        """Index some paths of a tree, and read its history; the run and the number of commits.
-
-        Raises:
-            DatabaseUnavailable, EmbeddingUnavailable: before anything was stored.
-        """
-        run = await self.indexer.update(project, root, paths, selection=repository.selection)
-        run = await self._refresh_anchors(project, run)
-        return await self._read_history(project, run, repository.history_depth)
+        if paths is None:
+            run = await self._note_missing_vectors(project, run)
+        return run, refs, commits
 
     async def bring_up_to_date(
         self, project: Project, root: Path, paths: Iterable[str] | None
@@ -125,7 +105,8 @@ class IndexRuns:
             IndexingFailed: only a part was stored.
         """
         repository = await asyncio.to_thread(repository_at, self.settings, root)
-        run, _ = await self.update(project, root, paths or ["."], repository)
+        request = RunRequest(project, root, repository.selection)
+        run, _, _ = await self.run(request, repository, paths=paths or ["."])
         if run.status == "failed":
             raise IndexingFailed(run.errors[-1])
         return run
@@ -134,20 +115,12 @@ class IndexRuns:
         self, project: Project, run: RunResult, depth: int | None
     ) -> tuple[RunResult, int]:
         """Bring the history up to date, and count it; an error becomes a notice of the run."""
-        if run.status == "failed":
-            return run, 0
         from codebase_mcp.index.commit_history import refresh_history  # noqa: PLC0415
 
         try:
             model = await self.models.primary()
             return run, await refresh_history(
-                self.database,
-                model,
-                project,
-                run.repository_id,
-                run.root,
-                depth=depth,
-                renew=True,
+                self.database, model, project, run.repository_id, run.root, depth=depth, renew=True
             )
         except (IndexingFailed, DatabaseUnavailable) as error:
             return run.with_notice(f"The history could not be read: {error.message}"), 0

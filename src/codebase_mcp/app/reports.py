@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from codebase_mcp.index.commit_history import HistoryFacts
     from codebase_mcp.index.commits import CommitRun
     from codebase_mcp.index.inventory import RepositoryFacts
-    from codebase_mcp.records.notes import Note
+    from codebase_mcp.records.anchors import Note
     from codebase_mcp.search.help import Help
     from codebase_mcp.search.history import FoundCommit, LastChange
     from codebase_mcp.search.search import Answer
     from codebase_mcp.settings.repository import RepositorySettings
-    from codebase_mcp.symbols.usage import Usage
+    from codebase_mcp.symbols.references import Usage
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,7 @@ class HistoryReport:
 
 
 @dataclass(frozen=True, slots=True)
-class SymbolReport:
+class SymbolHistoryReport:
     """The history of the definitions of a name in the repositories of a project.
 
     ``histories`` are by repository; ``notices`` say why a history could not be read.

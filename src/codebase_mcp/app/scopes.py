@@ -2,27 +2,120 @@
 
 In the default workspace a call without a repository means the repository around the caller's
 directory; in a named project it means all repositories, that repository first. A caller over HTTP
-has no directory. A repository that is not indexed yet is indexed first.
+has no directory. A repository that is not indexed yet is indexed first: the
+call waits some seconds for the run, which then goes on in the background. A process that ends
+before its run leaves the rest to a job.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 from uuid import UUID
 
 from codebase_mcp.access.identity import Identity
+from codebase_mcp.access.repositories import reason_not_to_index, repository_around
 from codebase_mcp.access.resolution import ProjectSource, Resolver
-from codebase_mcp.access.standing import reason_not_to_index, repository_around
-from codebase_mcp.app.first_runs import FirstRun, FirstRuns, ReportProgress
 from codebase_mcp.app.freshness.trees import IndexedTrees, Tree
 from codebase_mcp.database.projects import Project
 from codebase_mcp.errors import ProjectNotFound
+from codebase_mcp.index.progress import RunProgress, estimate_seconds_left
+from codebase_mcp.index.queue import JobQueue
 from codebase_mcp.settings.loading import Settings
-from codebase_mcp.settings.reach import allowed_roots
+from codebase_mcp.settings.repository import allowed_roots
+from codebase_mcp.telemetry.stopwatch import no_stopwatch, step
+
+# How long a search waits: answers come within ten seconds, and the rest of a first search takes
+# two. Clients cancel calls after 30 seconds or more.
+WAIT_S = 8.0
+
+# How often the progress is reported.
+REPORT_S = 0.5
+
+ReportProgress = Callable[[RunProgress], Awaitable[None]]
+
+
+@dataclass(slots=True)
+class FirstRun:
+    """A run that is active or has ended; ``done_before`` files were done before it."""
+
+    project: Project
+    root: Path
+    task: asyncio.Future[object] = field(init=False)
+    progress: RunProgress = field(default_factory=lambda: RunProgress(0, 0, "Listing files"))
+    done_before: int = 0
+    listed_at: float = 0.0
+    progressed_at: float = 0.0
+
+    def follow(self, progress: RunProgress) -> None:
+        self.progressed_at = time.monotonic()
+        if self.progress.phase == "listing":
+            self.listed_at, self.done_before = self.progressed_at, progress.done
+        self.progress = progress
+
+    @property
+    def seconds_left(self) -> int | None:
+        """An estimate by the speed so far; None while the files are being listed."""
+        now = self.progress
+        if now.phase == "listing":
+            return None
+        indexed, seconds = now.done - self.done_before, self.progressed_at - self.listed_at
+        return estimate_seconds_left(now.total - now.done, indexed, seconds)
+
+
+@dataclass(frozen=True, slots=True)
+class FirstRuns:
+    """The first runs of repositories in this process."""
+
+    _index: Callable[[Project, Path, Callable[[RunProgress], None]], Awaitable[object]]
+    _jobs: JobQueue
+    _runs: dict[tuple[str, Path], FirstRun] = field(default_factory=dict)
+
+    async def wait_for(
+        self, project: Project, roots: Sequence[Path], report: ReportProgress | None
+    ) -> tuple[FirstRun, ...]:
+        """Index repositories for up to ``WAIT_S`` seconds; returns the runs that are not done.
+
+        Raises:
+            CodebaseError: a run failed before anything was stored.
+        """
+        runs = [self._start(project, root) for root in roots]
+        deadline = time.monotonic() + WAIT_S
+        going = {run.task for run in runs}
+        with step("first_run"):
+            while going and (left := deadline - time.monotonic()) > 0:
+                _, going = await asyncio.wait(going, timeout=min(REPORT_S, left))
+                if report is not None and going:
+                    await report(next(run.progress for run in runs if run.task in going))
+        for run in runs:
+            if run.task.done():
+                self._runs.pop((project.schema_name, run.root), None)
+                run.task.result()
+        return tuple(run for run in runs if not run.task.done())
+
+    async def close(self, *, hand_over: bool) -> None:
+        """Stop all runs; stored batches are kept. With ``hand_over`` jobs continue the runs."""
+        going = [run for run in self._runs.values() if not run.task.done()]
+        for run in going:
+            run.task.cancel()
+        await asyncio.gather(*(run.task for run in going), return_exceptions=True)
+        if hand_over:
+            for run in going:
+                await self._jobs.request(run.project, run.root, wait=True)
+
+    def _start(self, project: Project, root: Path) -> FirstRun:
+        key = project.schema_name, root
+        run = self._runs.get(key)
+        if run is None or run.task.done():
+            run = self._runs[key] = FirstRun(project, root)
+            with no_stopwatch():
+                run.task = asyncio.ensure_future(self._index(project, root, run.follow))
+        return run
+
 
 NamedRepository = UUID | Literal["all"] | None
 """The repository that a call names: an id, all repositories, or None."""
@@ -80,16 +173,14 @@ class CallScope:
         return frozenset(tree.snapshot_id for tree in self.trees if tree.root in self.roots)
 
 
+@dataclass(frozen=True, slots=True)
 class Scopes:
     """Decides what calls mean; nothing else does."""
 
-    def __init__(
-        self, settings: Settings, resolver: Resolver, trees: IndexedTrees, first_runs: FirstRuns
-    ) -> None:
-        self._settings = settings
-        self._resolver = resolver
-        self._trees = trees
-        self._first_runs = first_runs
+    _settings: Settings
+    _resolver: Resolver
+    _trees: IndexedTrees
+    _first_runs: FirstRuns
 
     async def resolve(
         self,

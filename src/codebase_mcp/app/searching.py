@@ -3,30 +3,53 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, get_args
 
-from codebase_mcp.app.extras import notes_of, usage_of_first
-from codebase_mcp.app.first_runs import FirstRun
 from codebase_mcp.app.freshness.verified_search import Freshness, IndexFreshness
 from codebase_mcp.app.reports import SearchReport
-from codebase_mcp.app.scopes import CallScope
-from codebase_mcp.index.progress import RunPhase
+from codebase_mcp.app.scopes import CallScope, FirstRun
+from codebase_mcp.database.connection import Database
+from codebase_mcp.database.projects import Project
+from codebase_mcp.errors import CodebaseError
+from codebase_mcp.index.progress import RunPhase, percent
 from codebase_mcp.model import WORKTREE
 from codebase_mcp.search.help import IndexCoverage, is_weak
 from codebase_mcp.search.search import Answer, Request, SearchedSnapshots, Searcher
 from codebase_mcp.search.slow import SlowSearches
 from codebase_mcp.secrets.masking import mask_token
+from codebase_mcp.symbols.definition import PROSE_KINDS
+from codebase_mcp.symbols.references import Usage, usage_of
 from codebase_mcp.telemetry.metrics import SEARCH_STEP_DURATION
 from codebase_mcp.telemetry.stopwatch import Stopwatch, step, stopwatch
 
 if TYPE_CHECKING:
     from codebase_mcp.app.app import App
     from codebase_mcp.database.projects import Project
+    from codebase_mcp.records.anchors import Note
     from codebase_mcp.search.history import LastChange
     from codebase_mcp.search.misses import Misses
+
+# A first hit that scores less seldom answers the question.
+LEAST_SCORE = 0.25
+
+
+async def usage_of_first(database: Database, project: Project, answer: Answer) -> Usage | None:
+    """The certain uses of the first hit; None without such uses, or if they cannot be read."""
+    hit = next(iter(answer.hits), None)
+    if hit is None or hit.symbol is None or hit.kind in PROSE_KINDS:
+        return None
+    view = hit.repository_id, hit.view
+    snapshot = next((s.id for s in answer.snapshots if (s.repository_id, s.view) == view), None)
+    if snapshot is None or hit.similarity_score < LEAST_SCORE:
+        return None
+    lines = hit.start_line, hit.end_line
+    with suppress(CodebaseError):
+        async with database.bounded_read(project) as tx:
+            return await usage_of(tx, snapshot, hit.file_path, hit.symbol, lines)
+    return None
 
 
 class Searches:
@@ -92,8 +115,13 @@ class Searches:
                     answer=answer,
                     coverage=coverage,
                 )
+        notes: Sequence[tuple[Note, ...]] = ()
         with step("notes"):
-            notes = await notes_of(database, project, answer) if with_notes else ()
+            if with_notes:
+                from codebase_mcp.records.anchors import notes_on  # noqa: PLC0415 - seldom asked for
+
+                async with database.bounded_read(project) as tx:
+                    notes = await notes_on(tx, answer.hits)
             usage = await usage_of_first(database, project, answer)
         changes: tuple[LastChange | None, ...] = ()
         if with_history:
@@ -152,6 +180,6 @@ def _still_indexing(truth: IndexFreshness, runs: Sequence[FirstRun]) -> IndexFre
         state="indexing",
         files_pending=sum(run.progress.total - run.progress.done for run in runs),
         phase=next(phase for phase in get_args(RunPhase) if phase in phases),
-        percent=min(run.percent for run in runs),
+        percent=min(percent(run.progress.done, run.progress.total) for run in runs),
         seconds_left=None if None in left else max(s for s in left if s is not None),
     )

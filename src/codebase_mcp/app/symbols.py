@@ -8,18 +8,12 @@ from dataclasses import dataclass
 
 from codebase_mcp.access.identity import ANONYMOUS, Identity
 from codebase_mcp.access.resolution import Resolver
-from codebase_mcp.app.first_runs import ReportProgress
 from codebase_mcp.app.freshness.verified_search import Freshness
-from codebase_mcp.app.scopes import CallScope, NamedRepository, Scopes
+from codebase_mcp.app.scopes import CallScope, NamedRepository, ReportProgress, Scopes
 from codebase_mcp.app.views import ChosenViews, Views, nothing_indexed
 from codebase_mcp.database.connection import Database
 from codebase_mcp.database.projects import Project
-from codebase_mcp.errors import (
-    IndexingFailed,
-    InvalidInput,
-    NotFound,
-    SnapshotDropped,
-)
+from codebase_mcp.errors import IndexingFailed, InvalidInput, NotFound, SnapshotDropped
 from codebase_mcp.model import WORKTREE
 from codebase_mcp.symbols.answer import SymbolFacts, SymbolQuestion, answer
 from codebase_mcp.symbols.storage import RepositoryState, load_states

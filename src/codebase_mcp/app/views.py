@@ -30,7 +30,7 @@ from codebase_mcp.errors import (
     ProjectNotFound,
     SnapshotDropped,
 )
-from codebase_mcp.index.refs import (
+from codebase_mcp.index.commits import (
     StoredCommit,
     forget_refs,
     keep_only,

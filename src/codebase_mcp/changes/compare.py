@@ -6,19 +6,35 @@ meanwhile does not count. A ``direct`` comparison is of the two states themselve
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from codebase_mcp.changes.symbols import SymbolChanges, compare_symbols
-from codebase_mcp.changes.texts import read_texts
+from codebase_mcp.changes.symbols import SymbolChanges, Text, TextPair, compare_symbols
 from codebase_mcp.errors import InvalidInput
 from codebase_mcp.model import WORKTREE, FileKind
-from codebase_mcp.source.classify import kind_of
+from codebase_mcp.source.classify import classify, is_generated, kind_of
 from codebase_mcp.source.git import shallow_commits
-from codebase_mcp.source.git_changes import FileChange, ahead_behind, changed_files
+from codebase_mcp.source.git_changes import (
+    FileChange,
+    FileVersion,
+    ahead_behind,
+    changed_files,
+    changed_on_disk,
+    read_location,
+)
 from codebase_mcp.source.git_directory import GitRepository
+from codebase_mcp.source.git_objects import Unread, read_blobs
 from codebase_mcp.source.git_refs import merge_base, resolve_commit
-from codebase_mcp.source.worktree_changes import changed_on_disk
+from codebase_mcp.source.read import NOT_FETCHED, decode, language_of_content, lfs_hash
+
+MAX_FILES = 500
+MAX_FILE_BYTES = 1 << 20
+# Of all files together; parsing that much takes some seconds.
+MAX_TOTAL_BYTES = 8 << 20
+
+# If not all files can be read, these come first.
+_ORDER = (FileKind.CODE, FileKind.TEST, FileKind.CONFIG, FileKind.DOCS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,17 +127,13 @@ def find_differences(
     Raises:
         IndexingFailed: git cannot compare them.
     """
-    if b is None:
-        on_disk = changed_on_disk(repository, a)
-        changes, locations = on_disk.changes, on_disk.locations
-    else:
-        changes, locations = changed_files(repository, a, b), {}
-    texts = read_texts(repository, changes.files if symbols else (), locations)
-    compared = dict(zip(texts.pairs, compare_symbols(list(texts.pairs.values())), strict=True))
+    changes = changed_on_disk(repository, a) if b is None else changed_files(repository, a, b)
+    pairs, left_out = _read_texts(repository, changes.files if symbols else (), changes.locations)
+    compared = dict(zip(pairs, compare_symbols(list(pairs.values())), strict=True))
     files = tuple(
         Difference(file, kind_of(file.path), compared.get(file.path)) for file in changes.files
     )
-    return Differences(files, changes.total, changes.has_details, texts.left_out)
+    return Differences(files, changes.total, changes.has_details, left_out)
 
 
 def _require_tree(repository: GitRepository, is_on_disk: bool) -> None:
@@ -132,3 +144,89 @@ def _require_tree(repository: GitRepository, is_on_disk: bool) -> None:
             "A bare repository has no files on disk",
             rule="a branch, a tag or a commit",
         )
+
+
+def _read_texts(
+    repository: GitRepository, files: Iterable[FileChange], locations: Mapping[str, bytes]
+) -> tuple[dict[str, TextPair], Counter[str]]:
+    """The texts of the files whose content differs, and how many are left out, by reason.
+
+    ``locations`` are those of files on disk, by hash.
+    """
+    left_out: Counter[str] = Counter()
+    chosen = []
+    for file in files:
+        sides = [side for side in (file.old, file.new) if side is not None]
+        if file.old and file.new and file.old.object_id == file.new.object_id:
+            continue
+        traits = classify(file.path)
+        if not all(side.is_regular for side in sides):
+            left_out["special"] += 1
+        elif traits.is_binary or traits.kind not in _ORDER:
+            left_out["binary" if traits.is_binary else traits.kind.value] += 1
+        else:
+            chosen.append((_ORDER.index(traits.kind), file.path, file))
+    chosen.sort(key=lambda entry: entry[:2])
+    left_out["beyond_limit"] += len(chosen[MAX_FILES:])
+    compared = [change for _, _, change in chosen[:MAX_FILES]]
+    contents = _contents(repository, compared, locations)
+    pairs = {}
+    for change in compared:
+        pair = _pair(change, contents)
+        if isinstance(pair, str):
+            left_out[pair] += 1
+        else:
+            pairs[change.path] = pair
+    return pairs, +left_out
+
+
+def _contents(
+    repository: GitRepository, files: Sequence[FileChange], locations: Mapping[str, bytes]
+) -> dict[str, bytes | str]:
+    """The content of each version, or why it is left out, as far as the limit allows."""
+    sides = [side for file in files for side in (file.old, file.new) if side is not None]
+    on_disk = {file.new.object_id for file in files if file.new and file.new.object_id in locations}
+    in_git = dict.fromkeys(side.object_id for side in sides if side.object_id not in on_disk)
+    contents: dict[str, bytes | str] = {}
+    room = MAX_TOTAL_BYTES
+    for object_id in on_disk:
+        content = read_location(locations[object_id], MAX_FILE_BYTES)
+        contents[object_id] = "too_large" if content is None else content
+        room -= len(content or b"")
+        if room < 0:
+            return contents
+    for object_id, read in read_blobs(repository, in_git, MAX_FILE_BYTES):
+        contents[object_id] = read.value if isinstance(read, Unread) else read
+        room -= len(contents[object_id])
+        if room < 0:
+            break
+    return contents
+
+
+def _pair(change: FileChange, contents: Mapping[str, bytes | str]) -> TextPair | str:
+    """The texts of a file, or the reason to leave it out."""
+    texts = []
+    for path, version in ((change.old_path or change.path, change.old), (change.path, change.new)):
+        text = None if version is None else _text(path, version, contents)
+        if isinstance(text, str):
+            return text
+        texts.append(text)
+    return TextPair(change.path, change.old_path, *texts)
+
+
+def _text(path: str, version: FileVersion, contents: Mapping[str, bytes | str]) -> Text | str:
+    content = contents.get(version.object_id, "beyond_limit")
+    if isinstance(content, str):
+        return content
+    if lfs_hash(content) is not None:
+        return NOT_FETCHED
+    if is_generated(content):
+        return "generated"
+    try:
+        text = decode(content).text
+    except UnicodeDecodeError:
+        return "undecodable"
+    if "\0" in text:
+        return "binary"
+    language = language_of_content(path, classify(path).language, content)
+    return Text(version.object_id, text, language)

@@ -7,10 +7,9 @@ the reasons as independent probabilities: 1 - (1 - p1)(1 - p2)…
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from math import exp, prod
-from typing import Any
 from uuid import UUID
 
 from codebase_mcp.changes.compare import (
@@ -20,37 +19,38 @@ from codebase_mcp.changes.compare import (
     find_differences,
 )
 from codebase_mcp.changes.likely import (
+    Companion,
     History,
     LikelyFile,
+    User,
     folders_of,
     likely_files,
     same_names,
 )
-from codebase_mcp.changes.symbols import ChangedSymbol, SymbolChanges
-from codebase_mcp.changes.users import PRODUCT, User, users_of
+from codebase_mcp.changes.symbols import SymbolChanges
 from codebase_mcp.database.connection import Transaction
 from codebase_mcp.database.queries import load_queries
 from codebase_mcp.errors import InvalidInput
-from codebase_mcp.model import WORKTREE, FileKind
+from codebase_mcp.model import WORKTREE, FileKind, ReferenceKind
 from codebase_mcp.source.git import shallow_commits
 from codebase_mcp.source.git_changes import commits_between, empty_tree, parents_of
 from codebase_mcp.source.git_directory import GitRepository
 from codebase_mcp.source.git_refs import resolve_commit
+from codebase_mcp.symbols.candidates import BY_NAME
+from codebase_mcp.symbols.definition import FoundUse
+from codebase_mcp.symbols.lookup import resolve_names
+from codebase_mcp.symbols.references import meaning
 
 _SQL = load_queries("codebase_mcp.changes", "impact.sql")
 
 # A commit with more paths, such as one that formats all files, does not show what belongs together.
 MAX_COMMIT_PATHS = 50
-# Limits of the query: changed files, commits that touched them, pairs.
+# Limits of the queries: changed files, commits, files that may be concerned.
 _MAX_PATHS = 500
 _MAX_COMMITS = 2_000
-_MAX_PAIRS = 200
 _MAX_CANDIDATES = 5_000
 # So many of the files that change most often are candidates, whatever changed.
 _BUSIEST = 30
-# Two files that changed together once, or seldom, did so by chance.
-MIN_SUPPORT = 2
-MIN_CONFIDENCE = 0.1
 # From this share on a file is expected to change as well.
 EXPECTED = 0.5
 
@@ -58,6 +58,18 @@ EXPECTED = 0.5
 MIN_HISTORY = 20
 
 MAX_PLACES = 10
+
+# The most definitions that are looked up, and the most uses of a name.
+MAX_SYMBOLS = 100
+MAX_USES = 500
+
+# A use that is less sure to mean the definition is left out.
+LEAST_CONFIDENCE = 0.5
+
+# The kinds of files whose definitions count; tests, documents and generated files do not.
+PRODUCT = (FileKind.CODE, FileKind.CONFIG)
+
+_UNDEFINED = "nothing of this name is defined any more"
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,30 +80,6 @@ class Change:
     differences: Differences
     commits: Sequence[str] = ()
     notices: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Companion:
-    """An unchanged file that usually changes together with ``changed_file``.
-
-    ``support`` of the ``commits`` to ``changed_file`` touched it too.
-    """
-
-    path: str
-    kind: str
-    changed_file: str
-    support: int
-    commits: int
-
-    @property
-    def confidence(self) -> float:
-        """The share of the commits."""
-        return self.support / self.commits
-
-    @property
-    def is_test(self) -> bool:
-        """Whether it is a test."""
-        return self.kind == FileKind.TEST
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,52 +190,17 @@ async def assess(tx: Transaction, repository_id: UUID, change: Change) -> Impact
         for path in (difference.file.path, difference.file.old_path)
         if path
     ]
+    paths = paths[:_MAX_PATHS]
     parameters = {
         "repository_id": repository_id,
-        "paths": paths[:_MAX_PATHS],
+        "paths": paths,
         "excluded": list(change.commits),
     }
-    rows = await tx.fetch_all(
-        _SQL["changed_together"],
-        **parameters,
-        max_paths=MAX_COMMIT_PATHS,
-        max_commits=_MAX_COMMITS,
-        min_support=MIN_SUPPORT,
-        min_confidence=MIN_CONFIDENCE,
-        max_pairs=_MAX_PAIRS,
-    )
-    # Each file once, with the changed file that it follows most reliably.
-    best: dict[str, Companion] = {}
-    for changed, other, support, commits, kind in rows:
-        best.setdefault(other, Companion(other, kind, changed, support, commits))
-    [row] = await tx.fetch_all(_SQL["busiest"], **parameters)
-    busiest = Activity(*row)
-    companions = tuple(best.values())
-    [snapshots] = await tx.fetch_all(_SQL["snapshots"], repository_id=repository_id)
-    users = await users_of(tx, snapshots[0], files)
-    reasons = tuple(find_reasons(files, companions, busiest, users))
-    likely = await _likely(tx, parameters, users)
-    return Impact(
-        change,
-        round(1 - prod(1 - reason.points for reason in reasons), 2),
-        reasons,
-        companions,
-        tuple(users),
-        tuple(_places(files, likely)),
-        busiest.commits,
-    )
-
-
-async def _likely(
-    tx: Transaction, parameters: Mapping[str, Any], users: Sequence[User]
-) -> list[LikelyFile]:
-    """The files that a change of some paths left alone and probably concerns."""
-    paths = parameters["paths"]
     rows = await tx.fetch_all(
         _SQL["history"], **parameters, max_paths=MAX_COMMIT_PATHS, max_commits=_MAX_COMMITS
     )
     history = History(paths, [touched for (touched,) in rows])
-    rows = await tx.fetch_all(
+    kinds = await tx.fetch_all(
         _SQL["candidates"],
         **parameters,
         known=list(history.paths(_BUSIEST)),
@@ -255,7 +208,80 @@ async def _likely(
         names=same_names(paths),
         max_candidates=_MAX_CANDIDATES,
     )
-    return likely_files(paths, [path for (path,) in rows], history, users)
+    companions = history.companions(dict(kinds))
+    [row] = await tx.fetch_all(_SQL["busiest"], **parameters)
+    busiest = Activity(*row)
+    [snapshots] = await tx.fetch_all(_SQL["snapshots"], repository_id=repository_id)
+    users = await _users_of(tx, snapshots[0], files)
+    reasons = tuple(find_reasons(files, companions, busiest, users))
+    likely = likely_files(paths, dict(kinds), history, users)
+    return Impact(
+        change,
+        round(1 - prod(1 - reason.points for reason in reasons), 2),
+        reasons,
+        tuple(companions),
+        tuple(users),
+        tuple(_places(files, likely)),
+        busiest.commits,
+    )
+
+
+async def _users_of(
+    tx: Transaction, snapshot_ids: Sequence[int], files: Sequence[Difference]
+) -> list[User]:
+    """The users of changed or removed definitions in files that the change did not touch.
+
+    The surest come first, code before tests; of several uses in a definition only the first. Uses
+    of a removed definition are the uses of its name, if nothing else has that name.
+    """
+    changes = _product_symbols(files)
+    changed = [symbol for each in changes for symbol in each.changed][:MAX_SYMBOLS]
+    removed = [symbol for each in changes for symbol in each.removed][:MAX_SYMBOLS]
+    names = list(dict.fromkeys(symbol.last_name for symbol in (*removed, *changed)))
+    if not names:
+        return []
+    definitions, uses = await resolve_names(tx, names, snapshot_ids, most_uses=MAX_USES)
+    places = {(symbol.path, symbol.name) for symbol in changed}
+    targets = {d.key for d in definitions if (d.file.path, d.qualified) in places}
+    matches = [
+        (use, use.definition.qualified)
+        for use in meaning(targets, uses)
+        if use.definition is not None
+        and use.use.kind is not ReferenceKind.IMPORT
+        and use.confidence >= LEAST_CONFIDENCE
+    ]
+    gone = {symbol.last_name: symbol.name for symbol in removed}
+    for name in {definition.name for definition in definitions}:
+        gone.pop(name, None)
+    matches += [
+        (FoundUse(use.use, use.around, None, BY_NAME, _UNDEFINED), gone[use.use.name])
+        for use in uses
+        if use.use.name in gone
+    ]
+    touched = {difference.file.path for difference in files}
+    first: dict[tuple[str, str | None, str], User] = {}
+    for use, symbol in sorted(matches, key=lambda pair: (pair[0].use.file.path, pair[0].use.line)):
+        path = use.use.file.path
+        if path not in touched:
+            first.setdefault(
+                (path, use.enclosing, symbol),
+                User(
+                    path=path,
+                    line=use.use.line,
+                    enclosing=use.enclosing,
+                    symbol=symbol,
+                    is_removed=use.definition is None,
+                    is_test=use.use.file.is_test,
+                    confidence=use.confidence,
+                    reason=use.reason,
+                ),
+            )
+    return sorted(
+        first.values(),
+        key=lambda user: (
+            user.is_test, not user.is_removed, -user.confidence, user.path, user.line
+        ),
+    )  # fmt: skip
 
 
 def find_reasons(
@@ -266,63 +292,40 @@ def find_reasons(
 ) -> list[Reason]:
     """Why the change matters, the weightiest first."""
     product = [difference for difference in files if difference.kind in PRODUCT]
-    expected = [companion for companion in companions if companion.confidence >= EXPECTED]
-    reasons = [
-        _removed(_count(product, lambda symbols: symbols.removed)),
-        _changed(_count(product, lambda symbols: symbols.changed)),
-        _still_used(sum(user.is_removed for user in users)),
-        _used({user.path for user in users if not user.is_removed}, len(users)),
-        _spread(len({difference.file.path.rpartition("/")[0] for difference in product})),
-        _left_alone(len(expected), sum(companion.confidence for companion in expected)),
-        _active(busiest),
-    ]
+    symbols = _product_symbols(files)
+    removed = sum(len(changes.removed) for changes in symbols)
+    changed = sum(len(changes.changed) for changes in symbols)
+    still_used = sum(user.is_removed for user in users)
+    using = len({user.path for user in users if not user.is_removed})
+    directories = len({difference.file.path.rpartition("/")[0] for difference in product})
+    expected = [c.confidence for c in companions if c.confidence >= EXPECTED]
+    path, touched, commits = busiest.path, busiest.touched, busiest.commits
     code = sum(file.kind is FileKind.CODE for file in files)
-    if code and not any(file.kind is FileKind.TEST for file in files):
-        text = f"{_of(code, 'file')} of code changed, and no test did."
-        reasons.append(Reason("no_test_changed", code, 0.2, text))
+    is_tested = any(file.kind is FileKind.TEST for file in files)
+    reasons = [
+        Reason("definitions_removed", removed, _points(0.5, removed / 3),
+            f"{_of(removed, 'definition')} removed: whatever uses them breaks."),
+        Reason("definitions_changed", changed, _points(0.4, changed / 15),
+            f"{_of(changed, 'definition')} changed."),
+        Reason("removed_but_used", still_used, _points(0.6, still_used / 2),
+            f"{_of(still_used, 'place')} elsewhere {_use(still_used)} the name of a removed"
+            " definition."),
+        Reason("users", len(users), _points(0.4, using / 6),
+            f"{_of(len(users), 'place')} in {_of(using, 'other file')} {_use(len(users))} what"
+            " changed."),
+        Reason("directories", directories, _points(0.3, max(directories - 1, 0) / 5),
+            f"The change is spread over {_of(directories, 'directory', 'directories')}."),
+        Reason("companions_left_alone", len(expected), _points(0.4, sum(expected) / 2),
+            f"{_of(len(expected), 'file')} left alone that at least half of the earlier commits to"
+            " a changed file touched."),
+        Reason("busiest_file", touched,
+            _points(0.2, touched / commits * 10 if commits >= MIN_HISTORY else 0.0),
+            f"{path} was touched by {touched} of the last {commits} commits."),
+        Reason("no_test_changed", code, 0.2 if code and not is_tested else 0.0,
+            f"{_of(code, 'file')} of code changed, and no test did."),
+    ]  # fmt: skip
     shown = [reason for reason in reasons if reason.points >= 0.01]
     return sorted(shown, key=lambda reason: -reason.points)
-
-
-def _removed(count: int) -> Reason:
-    text = f"{_of(count, 'definition')} removed: whatever uses them breaks."
-    return Reason("definitions_removed", count, _points(0.5, count / 3), text)
-
-
-def _still_used(count: int) -> Reason:
-    text = f"{_of(count, 'place')} elsewhere {_use(count)} the name of a removed definition."
-    return Reason("removed_but_used", count, _points(0.6, count / 2), text)
-
-
-def _used(paths: Collection[str], count: int) -> Reason:
-    text = f"{_of(count, 'place')} in {_of(len(paths), 'other file')} {_use(count)} what changed."
-    return Reason("users", count, _points(0.4, len(paths) / 6), text)
-
-
-def _changed(count: int) -> Reason:
-    text = f"{_of(count, 'definition')} changed."
-    return Reason("definitions_changed", count, _points(0.4, count / 15), text)
-
-
-def _spread(count: int) -> Reason:
-    text = f"The change is spread over {_of(count, 'directory', 'directories')}."
-    return Reason("directories", count, _points(0.3, max(count - 1, 0) / 5), text)
-
-
-def _left_alone(count: int, total: float) -> Reason:
-    text = (
-        f"{_of(count, 'file')} left alone that at least half of the earlier commits to a changed "
-        "file touched."
-    )
-    return Reason("companions_left_alone", count, _points(0.4, total / 2), text)
-
-
-def _active(busiest: Activity) -> Reason:
-    """A file that changes often; the history must be long enough to tell."""
-    path, touched, commits = busiest.path, busiest.touched, busiest.commits
-    share = touched / commits if commits >= MIN_HISTORY else 0.0
-    text = f"{path} was touched by {touched} of the last {commits} commits."
-    return Reason("busiest_file", touched, _points(0.2, share * 10), text)
 
 
 def _points(most: float, amount: float) -> float:
@@ -338,16 +341,14 @@ def _of(count: int, noun: str, plural: str = "") -> str:
     return f"{count} {noun if count == 1 else plural or noun + 's'}"
 
 
-def _count(
-    files: Iterable[Difference], listed: Callable[[SymbolChanges], list[ChangedSymbol]]
-) -> int:
-    return sum(len(listed(file.symbols)) for file in files if file.symbols is not None)
+def _product_symbols(files: Iterable[Difference]) -> list[SymbolChanges]:
+    return [file.symbols for file in files if file.kind in PRODUCT and file.symbols is not None]
 
 
 def _places(files: Sequence[Difference], likely: Sequence[LikelyFile]) -> list[Place]:
     """Where to look first: files that were left alone, then what was removed, then the longest
     definitions that changed."""
-    symbols = [file.symbols for file in files if file.kind in PRODUCT and file.symbols is not None]
+    symbols = _product_symbols(files)
     removed = [symbol for changes in symbols for symbol in changes.removed]
     changed = [symbol for changes in symbols for symbol in changes.changed]
     changed.sort(key=lambda symbol: symbol.start_line - symbol.end_line)

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from math import log
 
-from codebase_mcp.changes.users import User
+from codebase_mcp.model import FileKind
 
 # The number of commits after which the weight of a commit halves.
 _HALF_LIFE = 300
@@ -27,18 +27,47 @@ _BROKEN = 0.9
 # A less likely file is not named.
 LEAST = 0.01
 
+# Two files that changed together once, or seldom, did so by chance.
+MIN_SUPPORT = 2
+MIN_CONFIDENCE = 0.1
+_MAX_PAIRS = 200
+
 _TEST_PREFIXES = ("test", "tests", "spec")
 _TEST_WORDS = ("test", "tests", "spec", "bench")
 _TEST_WORD = re.compile(r"^(?:tests?|spec)_|[_-](?:tests?|spec|bench)$|tests?$")
 
 
 @dataclass(frozen=True, slots=True)
-class Together:
-    """``support`` of the ``commits`` that touched ``changed_file`` touched another file too."""
+class User:
+    """A place that uses a changed definition, how sure that is (0 to 1), and why."""
 
+    path: str
+    line: int
+    enclosing: str | None
+    symbol: str
+    is_removed: bool
+    is_test: bool
+    confidence: float
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Companion:
+    """A file that changes together with ``changed_file``.
+
+    ``support`` of the ``commits`` to ``changed_file`` touched it too.
+    """
+
+    path: str
     changed_file: str
     support: int
     commits: int
+    is_test: bool = False
+
+    @property
+    def confidence(self) -> float:
+        """The share of the commits."""
+        return self.support / self.commits
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +81,7 @@ class LikelyFile:
     path: str
     score: float
     share: float
-    together: Together | None
+    together: Companion | None
     user: User | None
     named_like: str | None
 
@@ -84,6 +113,7 @@ class History:
         self._touched = Counter(path for paths in commits for path in paths)
         self._commits = len(commits)
         rarity = {path: log((len(commits) + 1) / (self._touched[path] + 0.5)) for path in changed}
+        self._changed = frozenset(changed)
         self._all: dict[str, float] = defaultdict(float)
         self._like: dict[str, float] = defaultdict(float)
         self._together: dict[str, Counter[str]] = defaultdict(Counter)
@@ -117,17 +147,35 @@ class History:
         """The share of all commits that touched a file."""
         return self._touched[path] / max(self._commits, 1)
 
-    def together(self, path: str) -> Together | None:
-        """The changed file that a file follows most reliably; two of two are less than 20 of 20."""
-        pairs = (
-            Together(changed, support, self._touched[changed])
-            for changed, support in self._together.get(path, {}).items()
-        )
+    def together(self, path: str) -> Companion | None:
+        """A file with the changed file that it follows most; two of two are less than 20 of 20."""
         return max(
-            pairs,
+            self._pairs(path),
             key=lambda pair: (pair.support / (pair.commits + 4), pair.changed_file),
             default=None,
         )
+
+    def companions(self, kinds: Mapping[str, str]) -> list[Companion]:
+        """The unchanged files that often change together with a changed file, by confidence.
+
+        ``kinds`` gives the kind of each file to consider.
+        """
+        pairs = [
+            replace(pair, is_test=kind == FileKind.TEST)
+            for path, kind in kinds.items()
+            if path not in self._changed
+            for pair in self._pairs(path)
+            if pair.support >= max(MIN_SUPPORT, MIN_CONFIDENCE * pair.commits)
+        ]
+        pairs.sort(key=lambda pair: (-pair.confidence, -pair.support, pair.path, pair.changed_file))
+        best: dict[str, Companion] = {}
+        for pair in pairs[:_MAX_PAIRS]:
+            best.setdefault(pair.path, pair)
+        return list(best.values())
+
+    def _pairs(self, path: str) -> Iterator[Companion]:
+        for changed, support in self._together.get(path, {}).items():
+            yield Companion(path, changed, support, self._touched[changed])
 
 
 def likely_files(

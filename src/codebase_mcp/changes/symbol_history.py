@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import partial
 from itertools import takewhile
 from typing import Literal
 
@@ -20,11 +21,11 @@ from codebase_mcp.model import FileKind, Symbol
 from codebase_mcp.secrets.masking import mask
 from codebase_mcp.source.classify import kind_of, language_of
 from codebase_mcp.source.commit_log import Tip, list_commits
-from codebase_mcp.source.encoding import decode
 from codebase_mcp.source.git import ask_git, stream_git
 from codebase_mcp.source.git_directory import GitRepository
 from codebase_mcp.source.git_objects import Unread, read_blobs
 from codebase_mcp.source.listing_builder import escape_path
+from codebase_mcp.source.read import decode
 
 # A name that very many files hold is followed in the first of them alone.
 MAX_PATHS = 300
@@ -98,6 +99,11 @@ class _Definition:
 
     symbol: Symbol
     text: str
+
+    @property
+    def place(self) -> tuple[str, int, int]:
+        """Its name, and its first and last line."""
+        return self.symbol.qualified, self.symbol.start_line, self.symbol.end_line
 
 
 _Definitions = Mapping[str, _Definition]
@@ -184,16 +190,12 @@ def _paths_with(
     now = (path.partition(b":")[2] for path in (output or b"").split(b"\0"))
     # Not --always: a commit that changes no such file is not listed.
     listed = stream_git(
-        repository, *_COMMITS, "--no-commit-id", "--name-only", f"-S{word}", stdin=_lines(hashes)
+        repository, *_COMMITS, "--no-commit-id", "--name-only", f"-S{word}", lines=hashes
     )
     paths = {*now, *b"".join(listed).split(b"\0")} - {b""}
     kinds = {path: kind_of(escape_path(path)) for path in paths}
     code = [path for path in paths if kinds[path] is not FileKind.DOCS]
     return sorted(code, key=lambda path: (kinds[path] is not FileKind.CODE, path))
-
-
-def _lines(hashes: Iterable[str]) -> bytes:
-    return "".join(f"{commit}\n" for commit in hashes).encode()
 
 
 def _commits(
@@ -202,7 +204,7 @@ def _commits(
     """The commits that touch some paths, in the order of their hashes."""
     names = [path.decode("utf-8", "surrogateescape") for path in paths]
     output = b"".join(
-        stream_git(repository, *_COMMITS, "--raw", _FORMAT, "--", *names, stdin=_lines(hashes))
+        stream_git(repository, *_COMMITS, "--raw", _FORMAT, "--", *names, lines=hashes)
     )
     fields = iter(output.split(b"\0"))
     next(fields, None)
@@ -232,53 +234,35 @@ def _changes(fields: Iterator[bytes]) -> Iterator[_FileChange]:
 
 def _events(commit: _Commit, versions: _Versions) -> Iterator[SymbolEvent]:
     """The events of a commit; a move within it is a single event."""
-    added: list[SymbolEvent] = []
+    added: list[tuple[SymbolEvent, str]] = []
     removed: list[tuple[SymbolEvent, str]] = []
-    texts: dict[tuple[str, str], str] = {}
-    for change in commit.changes:
-        old, new = versions.of(change.path, change.old), versions.of(change.path, change.new)
+    event = partial(SymbolEvent, commit.hash, commit.author, commit.at, commit.subject)
+    for file in commit.changes:
+        old, new = versions.of(file.path, file.old), versions.of(file.path, file.new)
         if old is None or new is None:
             continue
-        path = escape_path(change.path)
-        gone = [old[name] for name in old if name not in new]
+        path = escape_path(file.path)
         removed += [
-            (_event(commit, "removed", path, definition.symbol), definition.text)
-            for definition in gone
+            (event("removed", path, *gone.place), gone.text)
+            for name, gone in old.items()
+            if name not in new
         ]
         for name, definition in new.items():
             if name not in old:
-                added.append(_event(commit, "added", path, definition.symbol))
-                texts[path, name] = definition.text
+                added.append((event("added", path, *definition.place), definition.text))
             elif old[name].text != definition.text:
-                yield _event(commit, "changed", path, definition.symbol)
-    for event in added:
+                yield event("changed", path, *definition.place)
+    for new_event, text in added:
         origin = next(
-            (
-                gone
-                for gone in removed
-                if gone[0].symbol == event.symbol or gone[1] == texts[event.path, event.symbol]
-            ),
+            (gone for gone in removed if gone[0].symbol == new_event.symbol or gone[1] == text),
             None,
         )
         if origin is None:
-            yield event
+            yield new_event
             continue
         removed.remove(origin)
-        before = origin[0]
-        former = before.path if before.path != event.path else before.symbol
-        yield replace(event, change="moved", former=former)
-    yield from (event for event, _ in removed)
-
-
-def _event(commit: _Commit, change: Change, path: str, symbol: Symbol) -> SymbolEvent:
-    return SymbolEvent(
-        commit.hash,
-        commit.author,
-        commit.at,
-        commit.subject,
-        change,
-        path,
-        symbol.qualified,
-        symbol.start_line,
-        symbol.end_line,
-    )
+        before_move = origin[0]
+        is_elsewhere = before_move.path != new_event.path
+        former = before_move.path if is_elsewhere else before_move.symbol
+        yield replace(new_event, change="moved", former=former)
+    yield from (gone for gone, _ in removed)

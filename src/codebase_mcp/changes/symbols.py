@@ -59,6 +59,11 @@ class ChangedSymbol:
     old_name: str | None = None
     old_path: str | None = None
 
+    @property
+    def last_name(self) -> str:
+        """The name without those of the definitions around it."""
+        return self.name.rpartition(".")[2]
+
 
 @dataclass(slots=True)
 class SymbolChanges:

@@ -1,4 +1,8 @@
-"""Unpacks grammars from the archive in their package, once."""
+"""Unpacks grammars from the archive in their package, once.
+
+The folder is the product's, unless the user names another. ``semble_grammars`` only takes it from
+an environment variable (checked with 0.1.2).
+"""
 
 from __future__ import annotations
 
@@ -8,13 +12,11 @@ import logging
 import tarfile
 import tempfile
 from collections.abc import Collection
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from importlib import resources
 from pathlib import Path
 
-from semble_grammars.cache import cache_dir
-
-from codebase_mcp.chunking import grammar_folder
+from codebase_mcp.processes import default_variable
 
 _log = logging.getLogger(__name__)
 
@@ -25,6 +27,26 @@ _ALSO_NEEDED = {
     "svelte": ("typescript", "scss"),
     "vue": ("typescript", "scss"),
 }
+
+_chosen: Path | None = None
+
+
+def choose(folder: Path | None) -> None:
+    """Unpack in this folder, or in the package's own, unless the user's variable names a folder."""
+    global _chosen  # noqa: PLW0603 - like the package's variable, for the whole process
+    _chosen = folder
+
+
+def chosen() -> Path | None:
+    """The folder that was chosen, for another process."""
+    return _chosen
+
+
+def in_environment() -> AbstractContextManager[None]:
+    """Let the package see the folder within the block."""
+    if _chosen is None:
+        return nullcontext()
+    return default_variable("SEMBLE_GRAMMARS_CACHE_DIR", str(_chosen))
 
 
 def unpack(languages: Collection[str]) -> None:
@@ -46,8 +68,10 @@ def unpack(languages: Collection[str]) -> None:
 
 
 def _unpack(manifest_file: Path, languages: Collection[str]) -> None:
+    from semble_grammars.cache import cache_dir  # noqa: PLC0415 - not for commands
+
     manifest = json.loads(manifest_file.read_text(encoding="utf-8"))
-    with grammar_folder.in_environment():
+    with in_environment():
         target = cache_dir() / manifest["platform"]
     entries = [entry for name, entry in manifest["languages"].items() if name in languages]
     digests = {e["file"]: e["sha256"] for e in entries if not (target / e["file"]).exists()}

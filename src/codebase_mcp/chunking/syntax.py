@@ -35,6 +35,7 @@ callback, as does a progress callback for the query.
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -47,8 +48,7 @@ from typing import Literal
 from semble_grammars import GrammarLoadError, UnsupportedPlatformError, get_language
 from tree_sitter import Language, Node, Parser, Point, Query, QueryCursor, Range
 
-from codebase_mcp.chunking import grammar_folder
-from codebase_mcp.chunking.hazards import is_nondeterministic, mask_unsafe
+from codebase_mcp.chunking.grammars import in_environment
 from codebase_mcp.errors import IndexingFailed
 
 # Languages that use or extend the query of another language.
@@ -76,6 +76,34 @@ _MAX_DEPTH = 250
 
 _TOKEN_RUN = 10_000
 
+# The scanners of some grammars write past a fixed-size buffer, and some parsers take quadratic time
+# in a single step that cannot be interrupted. Found by feeding each grammar nested and repeated
+# tokens. Each limit is well below what its grammar tolerates, and far above real code.
+
+# About 250 nested blocks crash the process: in Markdown, where a tab may open two, and in YAML, by
+# the indentation of a line or by the indicators in it.
+_DEEP_MARKDOWN = re.compile(r"^(?:>|[-+*][ \t]|[0-9]{1,9}[.)][ \t]|[ \t]){120}", re.MULTILINE)
+_YAML_INDENT = re.compile(r"[ \t?:-]{100}")
+_YAML_INDICATOR = re.compile(r"[?:-](?=\s)")
+# The length of a heredoc's word is kept in a byte.
+_LONG_HEREDOC = re.compile(r"<<[~-]?[\"'`]?[^\s\"'`]{200}")
+# Unclosed type arguments: 20,000 of them take twelve seconds.
+_OPEN_TYPE_ARGUMENTS = re.compile(r"(?:<[^<>;{}()]{0,80}){300}")
+_HAZARDS: Mapping[str, re.Pattern[str]] = {
+    "csharp": _OPEN_TYPE_ARGUMENTS,
+    "java": _OPEN_TYPE_ARGUMENTS,
+    "markdown": _DEEP_MARKDOWN,
+    "perl": _LONG_HEREDOC,
+    "ruby": _LONG_HEREDOC,
+}
+
+# These scanners pass any character to C's isdigit() and similar functions, which index a table of
+# 256 entries. A large code point reads invalid memory and may crash the process.
+_ASCII_ONLY = frozenset({"bash", "cmake", "markdown", "perl"})
+_NOT_ASCII = bytes(range(128)) + b"x" * 128
+
+# After a syntax error this scanner reads uninitialised memory.
+_RANDOM_AFTER_ERRORS = frozenset({"cmake"})
 
 Match = tuple[int, Mapping[str, Sequence[Node]]]
 """The number of a pattern, and the nodes under the names of its captures."""
@@ -106,6 +134,23 @@ class _Grammar:
     """The first pattern of references."""
 
 
+def _mask_unsafe(source: bytes, language: str) -> bytes:
+    """The text with unsafe bytes replaced; every byte keeps its position."""
+    return source.translate(_NOT_ASCII) if language in _ASCII_ONLY else source
+
+
+def is_hazardous(text: str, language: str) -> bool:
+    """Whether the text must not be passed to the grammar of this language."""
+    if language == "yaml":
+        return any(
+            _YAML_INDENT.match(line) is not None or len(_YAML_INDICATOR.findall(line)) > 50
+            for line in text.split("\n")
+            if len(line) >= 100
+        )
+    hazard = _HAZARDS.get(language)
+    return hazard is not None and hazard.search(text) is not None
+
+
 def parse_embedded(outer: Syntax, nodes: Sequence[Node], language: str) -> Syntax | None:
     """The syntax of the parts of a text in another language; rows count from the whole text."""
     ranges = [Range(n.start_point, n.end_point, n.start_byte, n.end_byte) for n in nodes]
@@ -125,10 +170,10 @@ def parse(source: bytes, language: str, ranges: Sequence[Range] = ()) -> Syntax 
     parser = Parser(grammar.language)
     if ranges:
         parser.included_ranges = ranges
-    root = _root_within_budget(parser, mask_unsafe(source, language))
+    root = _root_within_budget(parser, _mask_unsafe(source, language))
     if root is None or _has_long_token_run(root):
         return None
-    if is_nondeterministic(language, has_error=root.has_error):
+    if root.has_error and language in _RANDOM_AFTER_ERRORS:
         return None
     matches = _matches(grammar.query, root, source)
     return Syntax(
@@ -204,7 +249,7 @@ def _grammar(name: str) -> _Grammar | None:
         return None
     references = _query_source(name, "queries/references")
     try:
-        with grammar_folder.in_environment():
+        with in_environment():
             language = get_language(name)
     except (GrammarLoadError, UnsupportedPlatformError, RuntimeError) as error:
         raise IndexingFailed(

@@ -5,37 +5,27 @@ from __future__ import annotations
 import argparse
 import asyncio
 import sys
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from codebase_mcp.cli.calling import open_shell
 from codebase_mcp.cli.commands import SYMBOL_OPERATIONS
-from codebase_mcp.cli.here import project_here, repository_here, shown_progress
-from codebase_mcp.cli.numbers import number_of
 from codebase_mcp.cli.output import local_time, print_json, reply_budget, say
+from codebase_mcp.cli.shell import later_progress_bar, open_shell
 from codebase_mcp.errors import InvalidInput
-from codebase_mcp.settings.loading import DEFAULT, Settings
+from codebase_mcp.settings.loading import Settings
 
 if TYPE_CHECKING:
-    from codebase_mcp.app.reports import HistoryReport, SymbolReport
+    from codebase_mcp.app.exact import Form
+    from codebase_mcp.app.reports import HistoryReport, SymbolHistoryReport
     from codebase_mcp.search.history import FoundCommit
     from codebase_mcp.source.git_directory import GitRepository
     from codebase_mcp.source.git_refs import Ref
 
-# A command may spend more time on checking files than a search of a server.
-CHECK_MS = 2_000
-
 # The first of these that exists is the branch that all branches are compared with.
 _DEFAULT_BRANCHES = ("main", "master", "trunk")
 _REF_PREFIXES = {"branch": "refs/heads/", "remote": "refs/remotes/", "tag": "refs/tags/"}
-
-
-def with_check_limit(settings: Settings) -> Settings:
-    """The settings with the time limit of a command for checking files, unless one was set."""
-    is_set = settings.sources.get("check_ms", DEFAULT) != DEFAULT
-    return settings if is_set else replace(settings, check_ms=CHECK_MS)
 
 
 def show(text: str, latency_ms: float | None = None) -> int:
@@ -43,9 +33,8 @@ def show(text: str, latency_ms: float | None = None) -> int:
     if not sys.stdout.isatty():
         say(text)
         return 0
-    from codebase_mcp.cli.terminal import Terminal  # noqa: PLC0415 - not into a pipe
+    from codebase_mcp.cli.terminal import console  # noqa: PLC0415 - not into a pipe
 
-    console = Terminal()
     console.print_reply(text)
     if latency_ms is not None:
         console.print(f"{latency_ms:.0f} ms", style="dim")
@@ -54,56 +43,84 @@ def show(text: str, latency_ms: float | None = None) -> int:
 
 async def search(options: argparse.Namespace, settings: Settings) -> int:
     """Search code; the exit status is 0 also without results."""
-    query = " ".join(options.query)
-    ref = " ".join(options.ref) if options.ref else None
-    async with open_shell(with_check_limit(settings)) as shell:
-        app = await shell.app()
-        project = await project_here(app, options, shell.identity)
-        repository = repository_here(options)
-        if options.json:
-            arguments = {
-                "query": query,
-                "project_id": project,
-                "repository_id": repository,
-                "ref": ref,
-                "limit": options.limit,
-                "context_lines": options.context_lines,
-                "explain": options.explain,
-                "file_type": options.file_type,
-                "directory": options.directory,
-                "with_history": options.with_history,
-            }
-            given = {name: value for name, value in arguments.items() if value is not None}
-            return print_json(await shell.call("search_code", given))
+    async with open_shell(settings) as shell:
+        app, project, repository = await shell.scope(options)
         from codebase_mcp.tools import answers  # noqa: PLC0415 - the product is open by now
 
-        context_lines = number_of("context", options.context_lines, 0, 50)
-        with shown_progress(hidden=False) as report:
+        with later_progress_bar(hidden=options.json) as report:
             answer = await answers.search(
                 app,
-                query,
+                " ".join(options.query),
                 project,
                 shell.identity,
                 filters=answers.file_filters(
                     file_type=options.file_type, directory=options.directory
                 ),
                 repository=repository,
-                ref=ref,
-                limit=number_of("limit", options.limit, 1, 50),
-                context_lines=context_lines,
+                ref=" ".join(options.ref) if options.ref else None,
+                limit=options.limit,
+                context_lines=options.context_lines,
                 explain=options.explain,
+                by_definition=not options.json,
                 with_history=options.with_history,
                 report=report,
             )
-    from codebase_mcp.tools.replies.text import search_text  # noqa: PLC0415
+    if options.json:
+        from codebase_mcp.tools.search_reply import full_reply  # noqa: PLC0415 - for JSON alone
 
-    return show(search_text(answer, settings.reply_chars, context_lines), answer.latency_ms)
+        return print_json(full_reply(answer).as_json())
+    from codebase_mcp.tools.replies.search import search_text  # noqa: PLC0415
+
+    text = search_text(answer, settings.reply_chars, options.context_lines)
+    return show(text, answer.latency_ms)
+
+
+async def grep(options: argparse.Namespace, settings: Settings) -> int:
+    """List every line that matches; the exit status is 1 without any, as grep's."""
+    from codebase_mcp.tools import answers  # noqa: PLC0415 - not for the help
+
+    form: Form = "files" if options.files_with_matches else "lines"
+    async with open_shell(settings) as shell:
+        app, project, repository = await shell.scope(options)
+        with later_progress_bar(hidden=options.json) as progress:
+            answer = await answers.find_text(
+                app,
+                answers.text_query(
+                    options.pattern,
+                    regex=options.regex,
+                    ignore_case=False if options.case_sensitive else options.ignore_case,
+                    whole_word=options.whole_word,
+                    multiline=options.multiline,
+                ),
+                project,
+                shell.identity,
+                filters=answers.file_filters(
+                    file_type=options.file_type,
+                    directory=options.directory,
+                    kinds=options.kind or (),
+                ),
+                repository=repository,
+                ref=options.ref,
+                form="count" if options.count else form,
+                limit=options.limit,
+                context_lines=options.context,
+                report=progress,
+            )
+    if options.json:
+        from codebase_mcp.tools.find import find_text_reply  # noqa: PLC0415 - for JSON alone
+
+        print_json(find_text_reply(answer, None).as_json())
+    else:
+        from codebase_mcp.tools.replies.exact import exact_text  # noqa: PLC0415
+
+        show(exact_text(answer, reply_budget(settings)), answer.latency_ms)
+    return 0 if answer.files else 1
 
 
 async def log_search(options: argparse.Namespace, settings: Settings) -> int:
     """Search commits, or show the history of a symbol."""
     from codebase_mcp.tools import answers  # noqa: PLC0415
-    from codebase_mcp.tools.replies import history as texts  # noqa: PLC0415 - not for the help
+    from codebase_mcp.tools.replies import changes as texts  # noqa: PLC0415 - not for the help
 
     query = " ".join(options.query)
     filters = {name: getattr(options, name) for name in ("path", "author", "since", "until")}
@@ -121,43 +138,45 @@ async def log_search(options: argparse.Namespace, settings: Settings) -> int:
             "query", "", "Give a question, or one of --path, --author, --since, --until",
             rule="a question or a filter",
         )  # fmt: skip
-    limit = number_of("limit", options.limit, 1, 50)
     async with open_shell(settings) as shell:
-        app, identity = await shell.app(), shell.identity
-        project, repository = await project_here(app, options, identity), repository_here(options)
+        app, project, repository = await shell.scope(options)
         if name:
             events = await app.history.of_symbol(
-                name, project, identity=identity, repository=repository
+                name, project, identity=shell.identity, repository=repository
             )
             if options.json:
-                return print_json(symbol_json(events, limit))
-            return show(texts.symbol_text(events, limit, reply_budget(settings)))
+                return print_json(symbol_history_json(events, options.limit))
+            return show(texts.symbol_history_text(events, options.limit, reply_budget(settings)))
         commits = await answers.search_history(
-            app, query, project, identity, repository=repository, limit=limit, **filters
+            app,
+            query,
+            project,
+            shell.identity,
+            repository=repository,
+            limit=options.limit,
+            **filters,
         )
     if options.json:
         return print_json(history_json(commits))
     return show(texts.history_text(commits, reply_budget(settings)), commits.latency_ms)
 
 
-def symbol_json(report: SymbolReport, limit: int) -> dict[str, Any]:
+def symbol_history_json(report: SymbolHistoryReport, limit: int) -> dict[str, Any]:
     """The history of a symbol for programs, with at most ``limit`` events a repository."""
     return {
         "symbol": report.name,
         "repositories": [
             {
-                "repository_id": str(repository_id),
-                "root": str(report.repositories[repository_id].root),
+                "repository_id": repository_id,
+                "root": report.repositories[repository_id].root,
                 "commits": history.commits,
                 "is_complete": history.is_complete,
                 "events_total": len(history.events),
-                "events": [
-                    asdict(event) | {"at": event.at.isoformat()} for event in history.events[:limit]
-                ],
+                "events": [asdict(event) for event in history.events[:limit]],
             }
             for repository_id, history in report.histories.items()
         ],
-        "notices": list(report.notices),
+        "notices": report.notices,
     }
 
 
@@ -168,11 +187,11 @@ def history_json(report: HistoryReport) -> dict[str, Any]:
         "count": len(report.commits),
         "project_id": report.project.project_id,
         "repositories": {
-            str(repository_id): {"name": facts.name, "root": str(facts.root)}
+            str(repository_id): {"name": facts.name, "root": facts.root}
             for repository_id, facts in report.repositories.items()
         },
         "commits_read": {str(key): count for key, count in report.read.items()},
-        "notices": list(report.notices),
+        "notices": report.notices,
         "latency_ms": round(report.latency_ms, 2),
     }
 
@@ -182,9 +201,9 @@ def _commit_json(commit: FoundCommit) -> dict[str, Any]:
         "commit": commit.hash,
         "author": commit.author_name,
         "email": commit.author_email,
-        "date": commit.authored_at.isoformat(),
+        "date": commit.authored_at,
         **{n: getattr(commit, n) for n in ("subject", "excerpt", "message", "score", "is_merge")},
-        "branches": list(commit.branches),
+        "branches": commit.branches,
         "lines_added": commit.added,
         "lines_removed": commit.removed,
         "paths": [
@@ -197,7 +216,7 @@ def _commit_json(commit: FoundCommit) -> dict[str, Any]:
             for change in commit.changes[:20]
         ],
         "paths_total": commit.paths_total,
-        "repository_id": str(commit.repository_id),
+        "repository_id": commit.repository_id,
     }
 
 
@@ -217,25 +236,16 @@ async def symbol(options: argparse.Namespace, settings: Settings) -> int:
             hint=f"The operations are {', '.join(SYMBOL_OPERATIONS)}.",
         )
     question = symbol_question(
-        operation,
-        target,
-        ref=options.ref,
-        depth=number_of("depth", options.depth, 1, 3),
-        limit=number_of("limit", options.limit, 1, 500),
+        operation, target, ref=options.ref, depth=options.depth, limit=options.limit
     )
     async with open_shell(settings) as shell:
-        app = await shell.app()
-        project = await project_here(app, options, shell.identity)
-        with shown_progress(hidden=options.json) as progress:
+        app, project, repository = await shell.scope(options)
+        with later_progress_bar(hidden=options.json) as progress:
             answer = await app.symbols.ask(
-                question,
-                project,
-                shell.identity,
-                repository=repository_here(options),
-                report=progress,
+                question, project, shell.identity, repository=repository, report=progress
             )
     if options.json:
-        from codebase_mcp.tools.symbol_reply import symbol_reply  # noqa: PLC0415 - for JSON alone
+        from codebase_mcp.tools.symbols import symbol_reply  # noqa: PLC0415 - for JSON alone
 
         return print_json(symbol_reply(answer, None).as_json())
     from codebase_mcp.tools.replies.symbols import symbol_text  # noqa: PLC0415
@@ -248,16 +258,15 @@ async def impact(options: argparse.Namespace, settings: Settings) -> int:
     from codebase_mcp.changes.impact import change_named  # noqa: PLC0415 - parses code
 
     async with open_shell(settings) as shell:
-        app = await shell.app()
-        project = await project_here(app, options, shell.identity)
+        app, project, _ = await shell.scope(options)
         repository = await app.changes.repository(project, identity=shell.identity)
         answer = await app.changes.impact(repository, change_named(options.change))
     if options.json:
-        from codebase_mcp.tools.vcs import impact_reply  # noqa: PLC0415 - for JSON alone
+        from codebase_mcp.tools.vcs_reply import impact_reply  # noqa: PLC0415 - for JSON alone
 
         return print_json(impact_reply(answer, None).as_json())
     from codebase_mcp.tools.replies.changes import impact_text  # noqa: PLC0415
-    from codebase_mcp.tools.replies.paths import scope_note  # noqa: PLC0415
+    from codebase_mcp.tools.text import scope_note  # noqa: PLC0415
 
     return show(impact_text(answer, reply_budget(settings), note=scope_note(repository.scope)))
 
@@ -275,7 +284,7 @@ async def compare(options: argparse.Namespace, settings: Settings) -> int:
         symbols=options.symbols,
     )
     if options.json:
-        from codebase_mcp.tools.vcs import comparison_reply  # noqa: PLC0415 - for JSON alone
+        from codebase_mcp.tools.vcs_reply import comparison_reply  # noqa: PLC0415 - for JSON alone
 
         return print_json(comparison_reply(answer, answer.differences.total).as_json())
     from codebase_mcp.tools.replies.changes import comparison_text  # noqa: PLC0415
@@ -305,13 +314,13 @@ async def branches(options: argparse.Namespace, settings: Settings) -> int:
         return 0
     from rich.table import Column, Table  # noqa: PLC0415 - on a terminal alone
 
-    from codebase_mcp.cli.terminal import Terminal  # noqa: PLC0415
+    from codebase_mcp.cli.terminal import console  # noqa: PLC0415
 
     distance = [f"ahead of {base}", "behind"] if distances else []
     table = Table(Column("name", overflow="fold"), "kind", "commit", "date", *distance, box=None)
     for ref, row in zip(refs, rows, strict=True):
         table.add_row(*row, style="bold" if ref.is_head else None)
-    Terminal().print(table)
+    console.print(table)
     return 0
 
 
@@ -346,7 +355,5 @@ def _refs(repository: GitRepository) -> tuple[list[Ref], str | None, dict[Ref, t
 
 
 def _ref_json(ref: Ref, distance: tuple[int, int] | None) -> dict[str, Any]:
-    content = asdict(ref) | {
-        "committed_at": datetime.fromtimestamp(ref.committed_at, UTC).isoformat()
-    }
+    content = asdict(ref) | {"committed_at": datetime.fromtimestamp(ref.committed_at, UTC)}
     return content if distance is None else content | {"ahead": distance[0], "behind": distance[1]}

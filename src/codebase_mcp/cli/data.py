@@ -1,48 +1,53 @@
-"""The commands for the whole data of a project: migrate, back up, restore, erase, and who asked."""
+"""The commands for the data of a project: migrate, back up, restore, erase, export and import its
+records, and show who asked. No file that a command writes is ever half written."""
 
 from __future__ import annotations
 
 import argparse
+import fcntl
 import re
+import shutil
 import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from secrets import token_hex
+from typing import Any, BinaryIO
 
 from rich.table import Table
 from rich.text import Text
 
 from codebase_mcp.app.app import App
 from codebase_mcp.app.background.audit import AuditEntry, load_entries
-from codebase_mcp.app.erasure import Target
-from codebase_mcp.cli.calling import identity_here
-from codebase_mcp.cli.files import appearing, opened
+from codebase_mcp.app.data import Purged, Target
 from codebase_mcp.cli.output import ask, local_time, print_json, say
-from codebase_mcp.cli.showing import console, counted
-from codebase_mcp.cli.terminal import Terminal
+from codebase_mcp.cli.shell import identity_here
+from codebase_mcp.cli.terminal import console
 from codebase_mcp.database.backup import BackupFacts
-from codebase_mcp.database.upgrade import SchemaState
+from codebase_mcp.database.projects import SchemaState
+from codebase_mcp.database.supervisor import try_lock
 from codebase_mcp.errors import InvalidInput
-from codebase_mcp.index.purge import Purged
+from codebase_mcp.printable import escaped_json
 from codebase_mcp.settings.loading import Settings
 from codebase_mcp.settings.repository import repository_at
 from codebase_mcp.source.selection import EVERYTHING, Selection
-from codebase_mcp.tools.rules import check_project_id
+from codebase_mcp.tools.text import counted
 
 
 async def migrate(options: argparse.Namespace, settings: Settings) -> int:
     """Migrate schemas, or with ``--check`` show which are behind; 1 if any of them is."""
-    project_id = check_project_id(options.project)
     async with await App.open(settings) as app:
-        states = await app.transfers.migrate(project_id, every=options.all, check=options.check)
+        states = await app.data.migrate(options.project, every=options.all, check=options.check)
     if options.json:
         print_json([asdict(state) for state in states])
     else:
         table = Table("schema", "version", "state", box=None)
         for state in states:
             table.add_row(state.schema_name, str(state.version), _in_words(state))
-        Terminal().print(table)
+        console.print(table)
     return 1 if any(state.behind or state.problem for state in states) else 0
 
 
@@ -56,11 +61,10 @@ def _in_words(state: SchemaState) -> Text:
 
 async def backup(options: argparse.Namespace, settings: Settings) -> int:
     """Write a project to a file, which appears only when it is complete."""
-    project_id = check_project_id(options.project)
     async with await App.open(settings) as app:
         with appearing(options.output) as partial:
             with partial.open("wb") as file:
-                facts = await app.transfers.backup(file, project_id, identity_here(settings))
+                facts = await app.data.backup(file, options.project, identity_here(settings))
             size = partial.stat().st_size
     if options.json:
         print_json({"file": options.output, "bytes": size, **_backup_as_json(facts)}, indent=None)
@@ -71,11 +75,10 @@ async def backup(options: argparse.Namespace, settings: Settings) -> int:
 
 async def restore(options: argparse.Namespace, settings: Settings) -> int:
     """Restore a project from a backup file, completely or not at all."""
-    project_id = check_project_id(options.project)
     with opened(options.file) as file:
         async with await App.open(settings) as app:
-            facts = await app.transfers.restore(
-                file, options.file, project_id, replace=options.replace
+            facts = await app.data.restore(
+                file, options.file, options.project, replace=options.replace
             )
     if options.json:
         print_json(_backup_as_json(facts), indent=None)
@@ -107,7 +110,6 @@ _READ_AGAIN = {
 
 async def purge(options: argparse.Namespace, settings: Settings) -> int:
     """Erase the named file, repository or project; 1 if any of it is left."""
-    project_id = check_project_id(options.project)
     if options.everything == (options.path is not None):
         raise InvalidInput(
             "Name a path, or --everything for the whole project",
@@ -117,18 +119,18 @@ async def purge(options: argparse.Namespace, settings: Settings) -> int:
         identity = identity_here(settings)
         on_disk = read_again = False
         if options.everything:
-            project, _ = await app.resolver.resolve(project_id, identity)
+            project, _ = await app.resolver.resolve(options.project, identity)
             what = f"the whole project {project.project_id or '(default)'} with all its records"
             _confirm(what, options)
-            purged = await app.erasure.purge_project(project.project_id, identity)
+            purged = await app.data.purge_project(project.project_id, identity)
         else:
-            target = await app.erasure.find(options.path, project_id, identity)
+            target = await app.data.find(options.path, options.project, identity)
             what = _described(target)
             _confirm(what, options)
-            purged = await app.erasure.purge(target)
-            on_disk = await app.erasure.still_on_disk(target, purged)
+            purged = await app.data.purge(target)
+            on_disk = await app.data.still_on_disk(target, purged)
             selection = _selection(settings, Path(target.repository.root))
-            read_again = await app.erasure.is_read_again(target, purged, selection)
+            read_again = await app.data.is_read_again(target, purged, selection)
             warning = _READ_AGAIN[target.kind]
     if options.json:
         print_json(
@@ -137,7 +139,7 @@ async def purge(options: argparse.Namespace, settings: Settings) -> int:
     else:
         _show_purged(what, purged)
         if read_again:
-            Terminal().print(warning, style="yellow")
+            console.print(warning, style="yellow")
     return 0 if purged.is_complete else 1
 
 
@@ -188,7 +190,6 @@ def _purge_as_json(what: str, purged: Purged) -> dict[str, object]:
 
 
 def _show_purged(what: str, purged: Purged) -> None:
-    console = Terminal()
     console.print(f"Purged {what}")
     table = Table("table", "rows before", "rows after", box=None)
     for name, before in purged.before.items():
@@ -207,19 +208,18 @@ def _show_purged(what: str, purged: Purged) -> None:
 
 
 _UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
-_MAX_ENTRIES = 1_000_000
 
 
 async def audit(options: argparse.Namespace, settings: Settings) -> int:
     """The newest entries since a time, the oldest of them first."""
     since = datetime.now(UTC) - age_of(options.since)
-    limit = int(options.limit) if options.limit.isdecimal() else 0
-    if not 1 <= limit <= _MAX_ENTRIES:
-        raise InvalidInput.of("limit", options.limit, "Invalid limit", rule=f"1 to {_MAX_ENTRIES}")
-    project_id = check_project_id(options.project)
     async with await App.open(settings, only_once=True) as app:
         entries = await load_entries(
-            app.database, since=since, owner=options.owner, project_id=project_id, limit=limit
+            app.database,
+            since=since,
+            owner=options.owner,
+            project_id=options.project,
+            limit=options.limit,
         )
     if options.json:
         return print_json({"entries": [_entry_as_json(entry) for entry in entries]})
@@ -250,4 +250,108 @@ def age_of(text: str) -> timedelta:
 
 
 def _entry_as_json(entry: AuditEntry) -> dict[str, Any]:
-    return {**asdict(entry), "at": entry.at.isoformat(), "duration_ms": round(entry.duration_ms, 2)}
+    return {**asdict(entry), "duration_ms": round(entry.duration_ms, 2)}
+
+
+async def export_records(options: argparse.Namespace, settings: Settings) -> int:
+    """Write every record as a line; a file appears only when it is whole."""
+    identity = identity_here(settings)
+    count = -1  # the header is not a record
+    async with await App.open(settings) as app:
+        if not options.output:
+            async for line in app.data.export_records(options.project, identity):
+                say(escaped_json(line))
+            return 0
+        with appearing(options.output) as partial, partial.open("w", encoding="utf-8") as file:
+            async for line in app.data.export_records(options.project, identity):
+                file.write(line + "\n")
+                count += 1
+    if options.json:
+        print_json({"file": options.output, "records": count}, indent=None)
+    else:
+        say(f"{counted(count, 'record')} in {options.output}")
+    return 0
+
+
+async def import_records(options: argparse.Namespace, settings: Settings) -> int:
+    """Store every record of a file, or none."""
+    identity = identity_here(settings)
+    with _rewindable(options.file) as file:
+        async with await App.open(settings) as app:
+            imported = await app.data.import_records(
+                file, options.project, identity, dry_run=options.dry_run
+            )
+    if options.json:
+        return print_json({"added": imported.added, "unchanged": imported.unchanged}, indent=None)
+    what = ", ".join(f"{n} {kind}" for kind, n in imported.added.items() if n) or "nothing"
+    say(f"{'Would import' if options.dry_run else 'Imported'}: {what}")
+    same = sum(imported.unchanged.values())
+    if same:
+        say(f"{same} already existed")
+    return 0
+
+
+def _rewindable(name: str) -> BinaryIO:
+    """The file, in a form that can be read twice."""
+    file = opened(name)
+    if name != "-":
+        return file
+    spool = tempfile.TemporaryFile()  # noqa: SIM115 - the caller closes it
+    shutil.copyfileobj(file, spool)
+    spool.seek(0)
+    return spool
+
+
+# What a name ends with until the file is whole. A lock says that somebody writes it.
+_PARTIAL = ".codebase-mcp-partial"
+
+
+@contextmanager
+def appearing(name: str) -> Iterator[Path]:
+    """Where to write meanwhile; the file of this name appears once the block has ended well.
+
+    What processes that were killed have left in its folder is removed.
+
+    Raises:
+        InvalidInput: it cannot be written.
+    """
+    target = Path(name)
+    partial = target.with_name(f".{token_hex(8)}{_PARTIAL}")
+    try:
+        _remove_leftovers(target.parent)
+        with partial.open("xb") as file:
+            with suppress(OSError):  # a network drive without locks
+                try_lock(file.fileno(), fcntl.LOCK_EX)
+            yield partial
+        partial.replace(target)
+    except OSError as error:
+        raise _bad_file(name, error) from None
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def _remove_leftovers(folder: Path) -> None:
+    """Remove the files that nobody writes any more."""
+    for leftover in folder.glob(f".*{_PARTIAL}"):
+        with suppress(OSError), leftover.open("rb") as file:
+            if try_lock(file.fileno(), fcntl.LOCK_EX):
+                leftover.unlink()
+
+
+def opened(name: str) -> BinaryIO:
+    """The file of this name; ``-`` is the standard input, which can be read once.
+
+    Raises:
+        InvalidInput: it cannot be read.
+    """
+    if name == "-":
+        return sys.stdin.buffer
+    try:
+        return Path(name).open("rb")
+    except OSError as error:
+        raise _bad_file(name, error) from None
+
+
+def _bad_file(name: str, error: OSError) -> InvalidInput:
+    reason = error.strerror or str(error)
+    return InvalidInput.of("file", name, f"{name}: {reason}", rule="a file that can be used")

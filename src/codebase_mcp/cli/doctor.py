@@ -14,14 +14,14 @@ from rich.text import Text
 from codebase_mcp.access.health import model_notices
 from codebase_mcp.access.keys import list_keys
 from codebase_mcp.app.app import App
-from codebase_mcp.cli.callers import callers_in_words
-from codebase_mcp.cli.hints import in_commands
+from codebase_mcp.cli.keys import callers_in_words
 from codebase_mcp.cli.output import print_json
-from codebase_mcp.cli.showing import counted
-from codebase_mcp.cli.terminal import Terminal
+from codebase_mcp.cli.terminal import console
+from codebase_mcp.cli.tool_commands import in_commands
 from codebase_mcp.errors import CodebaseError, InternalError
 from codebase_mcp.index.identity import PROGRAM_VERSION
 from codebase_mcp.settings.loading import Settings
+from codebase_mcp.tools.text import counted
 
 CANARY_PROJECT = "codebase-mcp-doctor"
 _CANARY = '''\
@@ -57,7 +57,6 @@ async def doctor(options: argparse.Namespace, settings: Settings) -> int:
     if options.json:
         print_json([asdict(check) for check in checks])
     else:
-        console = Terminal()
         for check in checks:
             mark = ("ok  ", "green") if check.ok else ("FAIL", "red")
             console.print(Text.assemble(mark, f" {check.name:9}"), end=" ")

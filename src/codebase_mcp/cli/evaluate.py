@@ -14,8 +14,7 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from codebase_mcp.app.app import App, IndexReport
-from codebase_mcp.app.evaluation.corpus import Corpus
-from codebase_mcp.app.evaluation.grep import grep
+from codebase_mcp.app.evaluation.grep import Corpus, grep
 from codebase_mcp.app.evaluation.mining import mine
 from codebase_mcp.app.evaluation.questions import (
     Question,
@@ -34,12 +33,9 @@ from codebase_mcp.app.evaluation.scoring import (
     listed_results,
     score,
 )
-from codebase_mcp.cli.asking import with_check_limit
-from codebase_mcp.cli.calling import Shell, open_shell
-from codebase_mcp.cli.files import appearing, opened
-from codebase_mcp.cli.indexing import progress_bar
-from codebase_mcp.cli.numbers import number_of
+from codebase_mcp.cli.data import appearing, opened
 from codebase_mcp.cli.output import print_json, say
+from codebase_mcp.cli.shell import Shell, open_shell, progress_bar
 from codebase_mcp.cli.terminal import Terminal
 from codebase_mcp.database.naming import DEFAULT_ID
 from codebase_mcp.errors import IndexingFailed, InvalidInput
@@ -47,39 +43,30 @@ from codebase_mcp.index.progress import RunProgress
 from codebase_mcp.settings.loading import Settings
 from codebase_mcp.settings.repository import repository_at
 from codebase_mcp.source.root import resolve_root
-from codebase_mcp.tools.rules import check_project_id
-
-_NUMBERS = {
-    "count": (1, 10_000),
-    "seed": (0, 2**31 - 1),
-    "limit": (10, 50),  # all figures are of the first 10
-    "worst": (0, 10_000),
-}
 
 
 async def evaluate(options: argparse.Namespace, settings: Settings) -> int:
     """Measure and show; the exit status does not depend on the answers."""
-    numbers = _checked(options)
-    project_id = check_project_id(options.project)
+    _check(options)
     root = resolve_root(str(Path(options.path).expanduser().absolute()))
     selection = repository_at(settings, root).selection
     corpus = await asyncio.to_thread(Corpus.of, root, selection)
-    questions = await asyncio.to_thread(_questions, options, numbers, corpus)
+    questions = await asyncio.to_thread(_questions, options, corpus)
     if options.save:
         return _save(options, questions)
-    async with open_shell(with_check_limit(settings)) as shell:
+    async with open_shell(settings) as shell:
         evaluation = await _evaluated(
-            shell, corpus, questions, project_id, numbers["limit"], hidden=options.json
+            shell, corpus, questions, options.project, options.limit, hidden=options.json
         )
     if options.json:
         print_json(as_json(evaluation))
     else:
-        show(evaluation, numbers["worst"], Terminal())
+        show(evaluation, options.worst, Terminal())
     return 0
 
 
-def _checked(options: argparse.Namespace) -> dict[str, int]:
-    """The options that are numbers, after a check of all options."""
+def _check(options: argparse.Namespace) -> None:
+    """Refuse options that do not fit together."""
     if (options.file is None) == (options.mine is None):
         both = "FILE and --mine contradict each other" if options.file else "Name a FILE or --mine"
         raise InvalidInput.of("file", options.file, both, rule="a FILE or --mine")
@@ -94,17 +81,12 @@ def _checked(options: argparse.Namespace) -> dict[str, int]:
             rule="a new file",
             hint="Name another file, or delete this one.",
         )
-    return {
-        name: number_of(name, getattr(options, name), *bounds) for name, bounds in _NUMBERS.items()
-    }
 
 
-def _questions(
-    options: argparse.Namespace, numbers: Mapping[str, int], corpus: Corpus
-) -> list[Question]:
+def _questions(options: argparse.Namespace, corpus: Corpus) -> list[Question]:
     """The mined queries, or those of the file, whose targets all exist."""
     if options.mine:
-        return mine(corpus, options.mine, numbers["count"], numbers["seed"])
+        return mine(corpus, options.mine, options.count, options.seed)
     with opened(options.file) as file:
         content = file.read()
     name = "standard input" if options.file == "-" else options.file
@@ -276,7 +258,7 @@ def _side(score: Score, listed: Sequence[ListEntry]) -> dict[str, Any]:
 def _place(shown: ListEntry) -> str:
     first, *more = shown.places
     rest = f" and {len(more)} more" if more else ""
-    return f"{first.path}:{first.first}-{first.last}{rest}"
+    return f"{first.path}:{'-'.join(map(str, first.span or ()))}{rest}"
 
 
 def _table(total: Mapping[str, Any]) -> Table:

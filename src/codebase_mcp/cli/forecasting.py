@@ -11,15 +11,13 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from codebase_mcp.app.app import App
-from codebase_mcp.app.dry_run import IndexForecast
-from codebase_mcp.cli.calling import identity_here
-from codebase_mcp.cli.cloning import cloned_source
+from codebase_mcp.app.forecast import IndexForecast, Share, forecast_run
+from codebase_mcp.cli.indexing import cloned_source
 from codebase_mcp.cli.output import print_json
-from codebase_mcp.cli.terminal import Terminal
-from codebase_mcp.index.forecast import Share
+from codebase_mcp.cli.shell import identity_here
+from codebase_mcp.cli.terminal import console
 from codebase_mcp.printable import printable_line
 from codebase_mcp.settings.loading import Settings
-from codebase_mcp.tools.rules import check_project_id
 
 MAX_FAILURES_SHOWN = 20
 
@@ -28,16 +26,17 @@ async def dry_run(options: argparse.Namespace, settings: Settings) -> int:
     """Show what a run would do; nothing is written."""
     source = cloned_source(options, settings)
     async with await App.open(settings) as app:
-        report = await app.dry_run.of(
+        report = await forecast_run(
+            app,
             source.path,
-            check_project_id(options.project),
+            options.project,
             force_reindex=options.force,
             identity=identity_here(settings),
         )
     if options.json:
         print_json(_as_json(report))
     else:
-        _show(report, Terminal())
+        _show(report)
     return 0
 
 
@@ -79,7 +78,7 @@ def _as_json(report: IndexForecast) -> dict[str, Any]:
     return content
 
 
-def _show(report: IndexForecast, console: Terminal) -> None:
+def _show(report: IndexForecast) -> None:
     forecast = report.forecast
     console.print(Text.assemble(("dry run", "bold"), "  ", (str(forecast.root), "dim")))
     console.print(

@@ -1,25 +1,39 @@
-"""Index or remove a repository from the shell."""
+"""Index or remove a repository from the shell: a directory, or the updated clone of a URL."""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from uuid import UUID
 
 from codebase_mcp.access.identity import Identity
 from codebase_mcp.app.app import App, IndexReport
-from codebase_mcp.cli.calling import identity_here
-from codebase_mcp.cli.cloning import Source, check_flags, find_source, forget_clone
-from codebase_mcp.cli.hints import in_commands
-from codebase_mcp.cli.numbers import number_of
-from codebase_mcp.cli.output import print_json, say
+from codebase_mcp.cli.output import encoding_counts, print_json, say
+from codebase_mcp.cli.shell import identity_here, progress_bar
+from codebase_mcp.cli.tool_commands import in_commands
 from codebase_mcp.database.connection import Database
+from codebase_mcp.errors import InvalidInput, NotFound, ProjectNotFound
 from codebase_mcp.index.progress import RunProgress
 from codebase_mcp.index.queue import NO_WORKER
 from codebase_mcp.printable import printable_line
 from codebase_mcp.settings.loading import Settings
-from codebase_mcp.source.remote import is_remote
-from codebase_mcp.tools.rules import check_project_id
+from codebase_mcp.settings.repository import clones_in
+from codebase_mcp.source.clone import (
+    Clone,
+    CloneOptions,
+    clone_path,
+    delete_clone,
+    fetch,
+    is_cloned,
+)
+from codebase_mcp.source.remote import Remote, is_remote, parse_remote
+from codebase_mcp.source.transfer import Transfer
+from codebase_mcp.tools.rules import check_name
+from codebase_mcp.tools.text import counted
 
 MAX_ERRORS_SHOWN = 20
 
@@ -32,24 +46,22 @@ async def index(
     ``database`` is the settings', if that is open already.
     """
     check_flags(options)
-    project = check_project_id(options.project)
-    history_depth = _depth(options.history)
     if options.dry_run:
         from codebase_mcp.cli.forecasting import dry_run  # noqa: PLC0415 - for this alone
 
         return await dry_run(options, settings)
     with progress_bar(hidden=options.json) as report:
-        source = await find_source(options, settings, history_depth, report)
+        source = await find_source(options, settings, report)
     async with await App.open(settings, database) as app:
         if options.background:
             return await _ask(app, source, options, identity_here(settings))
         with progress_bar(hidden=options.json) as report:
             outcome = await app.index(
                 source.path,
-                project,
+                options.project,
                 name=source.name,
                 force_reindex=options.force,
-                history_depth=history_depth,
+                history_depth=options.history,
                 progress=report,
                 identity=identity_here(settings),
             )
@@ -59,75 +71,57 @@ async def index(
 
 async def _ask(app: App, source: Source, options: argparse.Namespace, identity: Identity) -> int:
     """Queue a job; a worker is started if none is running."""
-    from codebase_mcp.app.background.detached import allow_worker_start  # noqa: PLC0415 - for this alone
     from codebase_mcp.app.background.indexing import start_indexing  # noqa: PLC0415 - for this alone
-    from codebase_mcp.cli.terminal import Terminal  # noqa: PLC0415 - not for programs
+    from codebase_mcp.app.background.worker import allow_worker_start  # noqa: PLC0415 - for this alone
+    from codebase_mcp.cli.terminal import console  # noqa: PLC0415 - not for programs
 
     allow_worker_start(app)
     started = await start_indexing(
         app,
         source.path,
-        check_project_id(options.project),
+        options.project,
         name=source.name,
         force=options.force,
-        depth=_depth(options.history),
+        depth=options.history,
         identity=identity,
         wait_s=0,
     )
     job = started.job
     if options.json:
         content = {
-            "operation_id": str(job.operation_id),
+            "operation_id": job.operation_id,
             "job": job.id,
-            "repository_id": str(job.repository_id),
+            "repository_id": job.repository_id,
             "project_id": started.project.project_id,
             "project_source": started.project_source,
             "status": job.status,
         }
         return print_json(content)
-    console = Terminal()
     console.print(f"Job {job.id} is queued to index {job.root}")
     if not started.has_worker:
         console.print(f"{NO_WORKER}.", style="yellow")
     return 0
 
 
-@contextmanager
-def progress_bar(*, hidden: bool) -> Iterator[Callable[[RunProgress], None]]:
-    """A progress bar on standard error, and the function that updates it."""
-    if hidden:
-        yield lambda _: None
-        return
-    from codebase_mcp.cli.bar import shown_bar  # noqa: PLC0415 - not for programs
-
-    with shown_bar() as report:
-        yield report
-
-
 async def remove(options: argparse.Namespace, settings: Settings) -> int:
     """Forget a repository, and the clone that a URL names."""
-    project, identity = check_project_id(options.project), identity_here(settings)
+    project, identity = options.project, identity_here(settings)
     async with await App.open(settings) as app:
         if is_remote(options.path):
             removed, shown = await forget_clone(app, options.path, project, identity)
         else:
             removed, shown = await app.remove(options.path, project, identity), options.path
     if options.json:
-        repository_id = None if removed is None else str(removed)
-        print_json({"repository_id": repository_id, "status": "removed"}, indent=None)
+        print_json({"repository_id": removed, "status": "removed"}, indent=None)
     else:
         say(f"Removed {shown}")
     return 0
 
 
-def _depth(text: str | None) -> int | None:
-    return None if text is None else number_of("history", text, 0, 10_000)
-
-
 def _print_json(report: IndexReport, source: Source) -> None:
     run = report.run
-    content = {
-        "repository_id": str(run.repository_id),
+    content: dict[str, Any] = {
+        "repository_id": run.repository_id,
         "status": run.status,
         "files_indexed": run.files_indexed,
         "files_unchanged": run.files_unchanged,
@@ -159,11 +153,9 @@ def _print(report: IndexReport, source: Source, *, as_json: bool) -> None:
         return
     from rich.text import Text  # noqa: PLC0415 - not for programs
 
-    from codebase_mcp.cli.showing import counted, encoding_counts  # noqa: PLC0415 - brings what prints along
-    from codebase_mcp.cli.terminal import Terminal  # noqa: PLC0415 - not for programs
+    from codebase_mcp.cli.terminal import console  # noqa: PLC0415 - not for programs
 
     run = report.run
-    console = Terminal()
     colour = {"success": "green", "partial": "yellow", "failed": "red"}[run.status]
     console.print(
         Text.assemble((run.status, f"bold {colour}"), f"  {run.name}  ", (str(run.root), "dim"))
@@ -196,3 +188,123 @@ def _print(report: IndexReport, source: Source, *, as_json: bool) -> None:
         console.print(printable_line(error), style="yellow")
     if len(run.errors) > MAX_ERRORS_SHOWN:
         console.print(f"… and {len(run.errors) - MAX_ERRORS_SHOWN} more (--json lists all)")
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A directory to index with its name, and the URL that it is a clone of, if any."""
+
+    path: Path
+    name: str | None
+    remote: Remote | None = None
+    clone: Clone | None = None
+
+    def described(self) -> dict[str, Any]:
+        """Where it comes from, for programs; empty for a directory."""
+        if self.remote is None or self.clone is None:
+            return {}
+        return {
+            "url": self.remote.url,
+            "branch": self.clone.branch,
+            "commit": self.clone.commit,
+            "shallow": self.clone.is_shallow,
+        }
+
+
+def check_flags(options: argparse.Namespace) -> None:
+    """Refuse options that do not fit together.
+
+    Raises:
+        InvalidInput: some flags contradict the path or further flags.
+    """
+    for flag in ("branch", "depth", "full"):
+        if getattr(options, flag) and not is_remote(options.path):
+            raise _contradiction(flag, "is for URLs: a directory is indexed as it is")
+    if options.full and options.depth is not None:
+        raise _contradiction("full", "and --depth contradict each other")
+    if options.dry_run and options.background:
+        raise _contradiction("dry-run", "and --background contradict each other")
+
+
+async def find_source(
+    options: argparse.Namespace, settings: Settings, report: Callable[[RunProgress], None]
+) -> Source:
+    """The named directory, or the clone of the URL after a fetch.
+
+    Raises:
+        InvalidInput, IndexingFailed, Conflict: as `fetch`.
+    """
+    name = check_name(options.name)
+    if not is_remote(options.path):
+        return Source(Path(options.path).expanduser().absolute(), name)
+    remote = parse_remote(options.path)
+    # Not fewer commits are fetched than are to be kept of the history.
+    depth = options.depth or options.history or None
+    clone_options = CloneOptions(options.branch, depth, options.full, name)
+    transfer = Transfer(remote, lambda step: report(RunProgress(0, 0, step)))
+    report(RunProgress(0, 0, f"Fetching {remote.url}"))
+    work = asyncio.ensure_future(
+        asyncio.to_thread(fetch, remote, clones_in(settings), clone_options, transfer)
+    )
+    try:
+        clone = await asyncio.shield(work)
+    except asyncio.CancelledError:
+        transfer.stop()
+        await asyncio.wait([work])  # until the partial clone is removed
+        work.exception()
+        raise
+    return Source(clone.root, clone.name, remote, clone)
+
+
+def cloned_source(options: argparse.Namespace, settings: Settings) -> Source:
+    """The directory that is named, or the clone of the URL as it was last fetched.
+
+    Raises:
+        InvalidInput: the URL was never fetched.
+    """
+    if not is_remote(options.path):
+        return Source(Path(options.path).expanduser().absolute(), None)
+    remote = parse_remote(options.path)
+    clones = clones_in(settings)
+    if not is_cloned(remote, clones):
+        raise InvalidInput.of(
+            "path",
+            remote.url,
+            f"{remote.url} has not been fetched yet, so its files are unknown",
+            rule="a directory, or a URL that was indexed before",
+            hint="Index it without --dry-run, or clone it yourself and name the directory.",
+        )
+    return Source(clone_path(remote, clones), None, remote)
+
+
+async def forget_clone(
+    app: App, url: str, project: str | None, identity: Identity
+) -> tuple[UUID | None, str]:
+    """Remove a URL from the index, and delete its clone unless another project uses it.
+
+    The repository's id, if it was indexed, and the URL as it may be shown.
+
+    Raises:
+        NotFound: it is neither indexed nor cloned.
+    """
+    remote, clones = parse_remote(url), clones_in(app.settings)
+    clone = clone_path(remote, clones)
+    removed = None
+    try:
+        removed = await app.remove(clone, project, identity)
+    except (NotFound, ProjectNotFound):
+        if not is_cloned(remote, clones):
+            raise NotFound(
+                f"Repository not found: {remote.url}",
+                hint="`codebase-mcp projects` lists what is indexed.",
+            ) from None
+    indexed_roots = {
+        facts.root for project_facts in await app.projects() for facts in project_facts.repositories
+    }
+    if str(clone) not in indexed_roots:
+        await asyncio.to_thread(delete_clone, remote, clones)
+    return removed, remote.url
+
+
+def _contradiction(flag: str, words: str) -> InvalidInput:
+    return InvalidInput.of(flag.replace("-", "_"), True, f"--{flag} {words}", rule=words)

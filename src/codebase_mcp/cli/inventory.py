@@ -12,20 +12,18 @@ from rich.text import Text
 
 from codebase_mcp.access.health import model_notices
 from codebase_mcp.app.app import App, ProjectFacts
-from codebase_mcp.app.background.detached import allow_worker_start
 from codebase_mcp.app.background.indexing import IndexingState, indexing_state
+from codebase_mcp.app.background.worker import allow_worker_start
 from codebase_mcp.app.freshness.trees import TreeState
-from codebase_mcp.cli.asking import CHECK_MS
-from codebase_mcp.cli.calling import identity_here
-from codebase_mcp.cli.hints import in_commands
 from codebase_mcp.cli.model import in_words, secondary_state
-from codebase_mcp.cli.output import print_json
-from codebase_mcp.cli.showing import counted, encoding_counts
-from codebase_mcp.cli.terminal import Terminal
+from codebase_mcp.cli.output import encoding_counts, print_json
+from codebase_mcp.cli.shell import CHECK_MS, identity_here
+from codebase_mcp.cli.terminal import console
+from codebase_mcp.cli.tool_commands import in_commands
 from codebase_mcp.index.inventory import RepositoryFacts
 from codebase_mcp.index.queue import NO_WORKER
 from codebase_mcp.settings.loading import Settings
-from codebase_mcp.tools.rules import check_project_id
+from codebase_mcp.tools.text import counted
 
 # What a person should know about an index that is not ready.
 _NOTES = {
@@ -40,11 +38,10 @@ _NOTES = {
 
 async def status(options: argparse.Namespace, settings: Settings) -> int:
     """The repositories of a project: sizes, freshness, failures."""
-    project_id = check_project_id(options.project)
     identity = identity_here(settings)
     async with await App.open(settings) as app:
         allow_worker_start(app)
-        project, _ = await app.resolver.resolve(project_id, identity)
+        project, _ = await app.resolver.resolve(options.project, identity)
         facts = await app.projects([project])
         repositories = facts[0].repositories if facts else ()
         states = await app.freshness.check(project, budget_s=CHECK_MS / 1000)
@@ -52,17 +49,16 @@ async def status(options: argparse.Namespace, settings: Settings) -> int:
         has_started_worker = is_outdated and app.jobs.start_worker is not None
         notices = model_notices(repositories, app.models)
         secondary = await secondary_state(app, project)
-        indexing = await indexing_state(app, project_id, identity=identity)
+        indexing = await indexing_state(app, options.project, identity=identity)
     if options.json:
         content = [_as_json(r) | _state_json(states.get(r.id)) for r in repositories]
         return print_json(content)
-    console = Terminal()
     if not repositories and not indexing.progress.is_indexing:
         console.print("Nothing is indexed yet. Run: codebase-mcp index PATH")
         return 0
     for repository in repositories:
-        _show(repository, console, states.get(repository.id))
-    _show_indexing(indexing, console, has_worker=indexing.has_worker or has_started_worker)
+        _show(repository, states.get(repository.id))
+    _show_indexing(indexing, has_worker=indexing.has_worker or has_started_worker)
     if secondary is not None:
         console.print(f"secondary model: {in_words(secondary)}", style="dim")
     for notice in notices:
@@ -72,11 +68,10 @@ async def status(options: argparse.Namespace, settings: Settings) -> int:
 
 async def projects(options: argparse.Namespace, settings: Settings) -> int:
     """All projects, or the named project, with their repositories."""
-    project_id = check_project_id(options.project)
     async with await App.open(settings) as app:
         listed = await app.projects()
     if options.project is not None:
-        listed = [facts for facts in listed if facts.project.project_id == project_id]
+        listed = [facts for facts in listed if facts.project.project_id == options.project]
     if options.json:
         return print_json([_project_json(facts) for facts in listed])
     whole_path = Column("repository", overflow="fold")
@@ -94,11 +89,11 @@ async def projects(options: argparse.Namespace, settings: Settings) -> int:
             label = ""
         if not facts.repositories:
             table.add_row(label, "—", "0", "0", "never")
-    Terminal().print(table)
+    console.print(table)
     return 0
 
 
-def _show(repository: RepositoryFacts, console: Terminal, state: TreeState | None) -> None:
+def _show(repository: RepositoryFacts, state: TreeState | None) -> None:
     missing = "" if Path(repository.root).is_dir() else "  directory is gone"
     console.print(
         Text.assemble(
@@ -126,7 +121,7 @@ def _show(repository: RepositoryFacts, console: Terminal, state: TreeState | Non
         console.print(f"  skipped: {listed}", style="dim")
 
 
-def _show_indexing(indexing: IndexingState, console: Terminal, *, has_worker: bool) -> None:
+def _show_indexing(indexing: IndexingState, *, has_worker: bool) -> None:
     for repository in indexing.repositories:
         progress = repository.progress
         if progress.is_indexing:
@@ -145,17 +140,15 @@ def _time(repository: RepositoryFacts) -> str:
 def _as_json(repository: RepositoryFacts) -> dict[str, Any]:
     content = asdict(repository)
     content["model"] = content.pop("profile")["model"]
-    content["id"] = str(repository.id)
-    indexed_at = repository.indexed_at
-    content["indexed_at"] = None if indexed_at is None else indexed_at.isoformat()
     return content
 
 
 def _state_json(state: TreeState | None) -> dict[str, Any]:
     if state is None:
         return {}
-    checked_at = None if state.checked_at is None else state.checked_at.isoformat()
-    return {"state": state.state, "files_pending": state.pending, "checked_at": checked_at}
+    return {
+        "state": state.state, "files_pending": state.pending, "checked_at": state.checked_at
+    }  # fmt: skip
 
 
 def _project_json(facts: ProjectFacts) -> dict[str, Any]:

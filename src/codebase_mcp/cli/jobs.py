@@ -13,28 +13,20 @@ from rich.table import Column, Table
 from codebase_mcp.app.app import App
 from codebase_mcp.app.background.lifespan import backfilling
 from codebase_mcp.app.background.worker import Worker
-from codebase_mcp.cli.calling import identity_here
-from codebase_mcp.cli.numbers import number_of
 from codebase_mcp.cli.output import local_time, print_json
-from codebase_mcp.cli.showing import console
+from codebase_mcp.cli.shell import identity_here
+from codebase_mcp.cli.terminal import console
 from codebase_mcp.errors import InvalidInput, NotFound
 from codebase_mcp.index.queue import NO_WORKER, IndexJob
 from codebase_mcp.settings.loading import Settings
-from codebase_mcp.tools.rules import check_project_id
 from codebase_mcp.web.shutdown import Shutdown
 
 
 async def worker(options: argparse.Namespace, settings: Settings) -> int:
-    """Run jobs until stopped, or until none is left. A running job returns to the queue.
-
-    Raises:
-        InvalidInput: ``--concurrency`` is invalid.
-    """
+    """Run jobs until stopped, or until none is left. A running job returns to the queue."""
     # The log of its jobs is a worker's only output.
     logging.getLogger("codebase_mcp.app.background").setLevel(logging.INFO)
-    concurrency = max(1, settings.jobs)
-    if options.concurrency is not None:
-        concurrency = number_of("concurrency", options.concurrency, 1, 64)
+    concurrency = options.concurrency or max(1, settings.jobs)
     shutdown = Shutdown()
     with shutdown.handle_signals():
         async with (
@@ -64,9 +56,7 @@ async def jobs(options: argparse.Namespace, settings: Settings) -> int:
     async with await App.open(settings) as app:
         schema = None
         if options.project is not None:
-            project, _ = await app.resolver.resolve(
-                check_project_id(options.project), identity_here(settings)
-            )
+            project, _ = await app.resolver.resolve(options.project, identity_here(settings))
             schema = project.schema_name
         listed = await app.jobs.jobs(schema)
         if options.action == "cancel":
@@ -125,14 +115,15 @@ def _status(job: IndexJob) -> str:
 
 
 def _as_json(job: IndexJob) -> dict[str, Any]:
-    times = {"created_at": job.created_at, "started_at": job.started_at, "ended_at": job.ended_at}
     return {
         "id": job.id,
-        "operation_id": str(job.operation_id),
+        "operation_id": job.operation_id,
         "project_id": job.project_id,
-        "repository_id": str(job.repository_id),
+        "repository_id": job.repository_id,
         "root": job.root,
         "status": _status(job),
-        **{name: None if at is None else at.isoformat() for name, at in times.items()},
+        "created_at": job.created_at,
+        "started_at": job.started_at,
+        "ended_at": job.ended_at,
         "error": job.error,
     }

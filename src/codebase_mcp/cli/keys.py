@@ -1,25 +1,35 @@
-"""Keys of the server over HTTP: make, list, rotate and revoke them."""
+"""Keys of the server over HTTP: make, list, rotate and revoke them; and whom the server accepts."""
 
 from __future__ import annotations
 
 import argparse
+import logging
 import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from datetime import datetime
 from typing import Any, cast
 
 from rich.table import Column, Table
 
-from codebase_mcp.access.identity import SCOPES, Access, Scope
-from codebase_mcp.access.keys import PREFIX, Key, create_key, list_keys, revoke_key, rotate_key
+from codebase_mcp.access.identity import SCOPES, Access, Scope, is_loopback
+from codebase_mcp.access.keys import (
+    PREFIX,
+    Key,
+    create_key,
+    has_valid_key,
+    list_keys,
+    revoke_key,
+    rotate_key,
+)
 from codebase_mcp.cli.output import local_time, print_json, say, warn
-from codebase_mcp.cli.showing import console
+from codebase_mcp.cli.terminal import console
 from codebase_mcp.database.connection import Database
-from codebase_mcp.errors import InvalidInput
+from codebase_mcp.errors import CodebaseError, InvalidInput
 from codebase_mcp.settings.choices import database_target
 from codebase_mcp.settings.loading import Settings
 from codebase_mcp.settings.rules import DIRECTORIES
+
+_log = logging.getLogger(__name__)
 
 _SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86_400}
 _MAX_DAYS = 36_500
@@ -42,7 +52,7 @@ async def create(options: argparse.Namespace, settings: Settings) -> int:
         scopes = "read,write" if settings.roots and roots is None else "read,write,index"
     access = Access(
         _scopes(scopes),
-        _patterns(options.projects),
+        _patterns("*" if options.projects is None else options.projects),
         reads_as_server=False,
         requests_per_minute=_limit(options, settings),
         roots=roots,
@@ -122,23 +132,19 @@ def _as_json(key: Key) -> dict[str, Any]:
         "id": f"{PREFIX}{key.id}",
         "owner": key.owner,
         "scopes": _in_order(key.scopes),
-        "projects": list(key.projects),
-        "roots": None if key.roots is None else list(key.roots),
+        "projects": key.projects,
+        "roots": key.roots,
         "requests_per_minute": key.requests_per_minute,
         "state": key.state,
-        "created_at": _iso(key.created_at),
-        "expires_at": _iso(key.expires_at),
-        "revoked_at": _iso(key.revoked_at),
-        "last_used_at": _iso(key.last_used_at),
+        "created_at": key.created_at,
+        "expires_at": key.expires_at,
+        "revoked_at": key.revoked_at,
+        "last_used_at": key.last_used_at,
     }
 
 
 def _in_order(scopes: frozenset[Scope]) -> list[Scope]:
     return [scope for scope in SCOPES if scope in scopes]
-
-
-def _iso(time: datetime | None) -> str | None:
-    return None if time is None else time.isoformat()
 
 
 def _scopes(text: str) -> frozenset[Scope]:
@@ -189,3 +195,29 @@ def _seconds(field: str, text: str, *, low: int) -> float:
 def _invalid(field: str, value: str, rule: str) -> InvalidInput:
     flag = field if field == "owner" else f"--{field.replace('_', '-')}"
     return InvalidInput.of(field, value, f"{flag} must be {rule}, got {value!r}", rule=rule)
+
+
+def callers_in_words(settings: Settings) -> str:
+    """How the server identifies HTTP callers, for people."""
+    proof = "a key or a token" if settings.jwt_issuer else "a key"
+    if settings.no_auth:
+        words = "NO KEY IS NEEDED, everyone who reaches the port may call every tool"
+    elif is_loopback(settings.host) and not settings.require_keys:
+        words = f"your own user on this machine, others with {proof}"
+    else:
+        words = f"with {proof}"
+    if settings.allow_ip:
+        words += f", from {', '.join(settings.allow_ip)}"
+    return f"{words}; read-only" if settings.read_only else words
+
+
+async def may_have_key(settings: Settings) -> bool:
+    """Whether there may be a valid key; if the database is away, requests will show it."""
+    if is_loopback(settings.host) or settings.no_auth or settings.jwt_issuer:
+        return False
+    async with _database(settings) as database:
+        try:
+            return await has_valid_key(database)
+        except CodebaseError as error:
+            _log.warning("Whether there are keys is unknown: %s", error.message)
+            return True

@@ -10,13 +10,13 @@ import gc
 import logging
 import os
 import sys
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from codebase_mcp import telemetry
+from codebase_mcp.cli.command import SEE_ALSO, SettingsParser, command_first, flags_in
 from codebase_mcp.cli.commands import all_commands, listing
-from codebase_mcp.cli.flags import SEE_ALSO, SettingsParser, command_first, flags_in
 from codebase_mcp.cli.output import print_json, say, warn
 from codebase_mcp.cli.server_commands import SERVE
 from codebase_mcp.errors import CodebaseError, InvalidInput
@@ -150,7 +150,7 @@ def _has_working_directory() -> bool:
 
 def show_error(error: CodebaseError, *, as_json: bool) -> None:
     """An error for a program on standard output, or for a person on standard error."""
-    from codebase_mcp.cli.hints import in_commands  # noqa: PLC0415 - for this alone
+    from codebase_mcp.cli.tool_commands import in_commands  # noqa: PLC0415 - for this alone
 
     shape = error.as_dict()
     if error.hint:
@@ -177,6 +177,47 @@ def _settings(options: argparse.Namespace) -> Settings:
         if not is_remote(options.path):
             problems = problems_in(Path(options.path), names_project=not is_named)
     return Settings.load(others=problems, **flags_in(options))
+
+
+# Destinations of options whose values are paths.
+_FILES = {"file", "output", "save", "reference"}
+_DIRECTORIES = {"directory", "path", "paths", "repositories"}
+
+
+async def completion(options: argparse.Namespace, _: Settings) -> int:
+    """Print the completion script of a shell."""
+    say(script(options.shell).rstrip())
+    return 0
+
+
+def script(shell: str) -> str:
+    """The completion of commands, their actions and options, and paths."""
+    import shtab  # noqa: PLC0415 - for this alone
+
+    parser = SettingsParser(prog="codebase-mcp")
+    parser.add_argument("--version", action="store_true", help="show program, schema and model")
+    commands = parser.add_subparsers(metavar="COMMAND", help="a command")
+    for command in all_commands():
+        command.add_to(commands)
+    for subparser in _parsers(parser):
+        if subparser.shows_settings:
+            subparser.add_settings()
+        for action in subparser._actions:  # shtab reads them there too
+            # A shell completes values that are paths.
+            if action.dest in _FILES or action.metavar == "FILE":
+                action.complete = shtab.FILE  # type: ignore[attr-defined]
+            elif action.dest in _DIRECTORIES or action.metavar == "PATH":
+                action.complete = shtab.DIRECTORY  # type: ignore[attr-defined]
+    return shtab.complete(parser, shell)
+
+
+def _parsers(parser: SettingsParser) -> Iterator[SettingsParser]:
+    """A parser and those of its commands and their actions."""
+    yield parser
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for below in action.choices.values():
+                yield from _parsers(below)
 
 
 if __name__ == "__main__":

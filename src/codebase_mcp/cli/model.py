@@ -15,9 +15,9 @@ from rich.table import Column, Table
 from codebase_mcp.access.health import model_notices
 from codebase_mcp.app.app import App
 from codebase_mcp.app.background.backfill import Backfill
-from codebase_mcp.cli.calling import identity_here
 from codebase_mcp.cli.output import print_json
-from codebase_mcp.cli.terminal import Terminal
+from codebase_mcp.cli.shell import identity_here
+from codebase_mcp.cli.terminal import console
 from codebase_mcp.database.connection import ProjectTryLocks
 from codebase_mcp.database.naming import backfill_lock
 from codebase_mcp.database.projects import Project
@@ -28,7 +28,6 @@ from codebase_mcp.index.inventory import RepositoryFacts
 from codebase_mcp.index.progress import RunProgress
 from codebase_mcp.index.secondary_model import SecondaryModelState
 from codebase_mcp.settings.loading import Settings
-from codebase_mcp.tools.rules import check_project_id
 
 # The interval at which the progress of another process is read.
 _POLL_S = 1.0
@@ -47,7 +46,6 @@ async def model(options: argparse.Namespace, settings: Settings) -> int:
         notices = model_notices(repositories, app.models)
     if options.json:
         return print_json(content)
-    console = Terminal()
     console.print(f"primary model:   {content['first_tier']}")
     console.print(f"secondary model: {in_words(state)}")
     if repositories:
@@ -67,7 +65,7 @@ async def grow(options: argparse.Namespace, settings: Settings) -> int:
         InvalidInput: no secondary model is configured.
         EmbeddingUnavailable: its provider does not answer.
     """
-    from codebase_mcp.cli.indexing import progress_bar  # noqa: PLC0415 - clones are not for status
+    from codebase_mcp.cli.shell import progress_bar  # noqa: PLC0415 - clones are not for status
 
     async with await App.open(settings) as app:
         if not app.models.has_secondary:
@@ -83,7 +81,7 @@ async def grow(options: argparse.Namespace, settings: Settings) -> int:
     if options.json:
         print_json(asdict(state))
     else:
-        Terminal().print(in_words(state))
+        console.print(in_words(state))
     return 0 if state.state == "complete" else 1
 
 
@@ -105,7 +103,7 @@ async def drop(options: argparse.Namespace, settings: Settings) -> int:
     if options.json:
         print_json({"status": "dropped"}, indent=None)
     else:
-        Terminal().print("Deleted the secondary model's vectors. Searches use the primary model.")
+        console.print("Deleted the secondary model's vectors. Searches use the primary model.")
     return 0
 
 
@@ -170,9 +168,7 @@ async def _chosen(
     Raises:
         NotFound: a named repository is not indexed.
     """
-    project, _ = await app.resolver.resolve(
-        check_project_id(options.project), identity_here(settings)
-    )
+    project, _ = await app.resolver.resolve(options.project, identity_here(settings))
     [facts] = await app.projects([project])
     named = getattr(options, "repositories", None) or []
     by_name = {str(r.id): r for r in facts.repositories} | {r.root: r for r in facts.repositories}
@@ -191,7 +187,7 @@ async def _chosen(
 
 def _as_json(repository: RepositoryFacts, models: Models) -> dict[str, Any]:
     return {
-        "repository_id": str(repository.id),
+        "repository_id": repository.id,
         "root": repository.root,
         "model": repository.profile.model,
         "dimension": repository.profile.dimension,

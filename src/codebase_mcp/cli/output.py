@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -43,7 +44,18 @@ def local_time(time: datetime | str | None) -> str:
     return at.astimezone().strftime("%Y-%m-%d %H:%M")
 
 
+def encoding_counts(encodings: Mapping[str, int]) -> str:
+    """How many files are not in UTF-8, by encoding."""
+    counts = ", ".join(f"{number} in {name}" for name, number in encodings.items())
+    return f"not UTF-8: {counts}"
+
+
 def print_json(content: Any, *, indent: int | None = 2) -> int:
     """Print a reply for a program; returns 0, the exit status of a command that only prints it."""
-    print(printable_json(content, indent=indent), flush=True)
+    print(printable_json(content, indent=indent, default=_text_of), flush=True)
     return 0
+
+
+def _text_of(value: object) -> str:
+    """What JSON has no type for: times in ISO 8601, ids and paths."""
+    return value.isoformat() if isinstance(value, datetime) else str(value)

@@ -11,14 +11,13 @@ from rich.table import Column, Table
 from rich.text import Text
 from rich.tree import Tree
 
-from codebase_mcp.cli.calling import Shell, open_shell
 from codebase_mcp.cli.output import local_time, print_json
-from codebase_mcp.cli.showing import console
-from codebase_mcp.records.ids import Shown, whole_id
+from codebase_mcp.cli.shell import Shell, open_shell
+from codebase_mcp.cli.terminal import console
+from codebase_mcp.records.page import Shown, whole_id
 from codebase_mcp.records.work_items import root_ids
 from codebase_mcp.settings.loading import Settings
 from codebase_mcp.tools.catalog import tool_named
-from codebase_mcp.tools.rules import check_project_id
 
 # A terminal shows at most this number of trees.
 MAX_ROOTS = 100
@@ -64,8 +63,9 @@ async def show_tree(options: argparse.Namespace, settings: Settings) -> int:
         if beginning := getattr(options, "work_item_id", None):
             roots = [await _whole_id(shell, options, "work_item", beginning)]
         else:
-            project_id = check_project_id(options.project)
-            async with (await shell.app()).enter(project_id, shell.identity, readonly=True) as at:
+            async with (await shell.app()).enter(
+                options.project, shell.identity, readonly=True
+            ) as at:
                 roots = [str(root) for root in await root_ids(at.tx, MAX_ROOTS)]
         project = {} if options.project is None else {"project_id": options.project}
         replies = [
@@ -88,11 +88,10 @@ async def show_tree(options: argparse.Namespace, settings: Settings) -> int:
 async def _arguments(shell: Shell, options: argparse.Namespace) -> dict[str, Any]:
     """The arguments of the tool; an empty text clears an optional field of a record."""
     options.project_id = options.project
-    names = set(tool_named(options.tool).input_schema()["properties"])
-    if options.tool == "memory":
-        from codebase_mcp.tools.memory import OPERATIONS  # noqa: PLC0415 - not for other tools
-
-        names = {"operation", "project_id", *OPERATIONS[options.operation].parameters}
+    spec = tool_named(options.tool)
+    names = set(spec.input_schema()["properties"])
+    if spec.operations:
+        names = {"operation", "project_id", *spec.operations[options.operation].parameters}
     arguments: dict[str, Any] = {}
     for name in names:
         value = getattr(options, name, None)
@@ -112,8 +111,7 @@ async def _arguments(shell: Shell, options: argparse.Namespace) -> dict[str, Any
 
 
 async def _whole_id(shell: Shell, options: argparse.Namespace, kind: Shown, beginning: str) -> str:
-    project_id = check_project_id(options.project)
-    async with (await shell.app()).enter(project_id, shell.identity, readonly=True) as at:
+    async with (await shell.app()).enter(options.project, shell.identity, readonly=True) as at:
         return str(await whole_id(at.tx, kind, beginning))
 
 

@@ -1,4 +1,7 @@
-"""Serve MCP on stdio, over HTTP, or both. Standard output carries the protocol alone."""
+"""Serve MCP on stdio, over HTTP, or both; open the page in a browser.
+
+On stdio, standard output carries the protocol alone.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +9,16 @@ import argparse
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from functools import partial
 from importlib.metadata import version
 from typing import TYPE_CHECKING
+from urllib.parse import urlencode
 
 from codebase_mcp import telemetry
+from codebase_mcp.access.identity import is_loopback
 from codebase_mcp.app.background.lifespan import background_lifespan, warm_start
-from codebase_mcp.cli.callers import callers_in_words, may_have_key
+from codebase_mcp.cli.output import say
 from codebase_mcp.cli.stdio import serve_stdio
 from codebase_mcp.errors import InvalidInput
 from codebase_mcp.settings.loading import Settings, share_metrics_in
@@ -27,6 +34,8 @@ _log = logging.getLogger(__name__)
 
 # The answer to a client's first message goes before background work.
 _AFTER_HANDSHAKE_S = 0.3
+# A server that is there answers at once.
+_ASK_S = 2.0
 
 
 async def serve(
@@ -62,8 +71,8 @@ async def _listen(
     when_bound: Callable[[str], Awaitable[None]] | None,
 ) -> None:
     # Only for HTTP: a server on stdio has to be there at once.
-    from codebase_mcp.web.door import require_keys  # noqa: PLC0415
-    from codebase_mcp.web.guard import require_known_names  # noqa: PLC0415
+    from codebase_mcp.cli.keys import callers_in_words, may_have_key  # noqa: PLC0415
+    from codebase_mcp.web.door import require_keys, require_known_names  # noqa: PLC0415
     from codebase_mcp.web.listening import address_of, announce, bind  # noqa: PLC0415
 
     require_known_names(settings)
@@ -114,3 +123,49 @@ def _require_one_process(settings: Settings) -> None:
             f"--sse needs a single process, but --http-workers is {settings.http_workers}",
             hint="Set CODEBASE_MCP_HTTP_WORKERS to 1, or leave CODEBASE_MCP_SSE out.",
         )
+
+
+async def open_page(options: argparse.Namespace, settings: Settings) -> int:
+    """Open the page of the server that runs, or serve until the process is stopped.
+
+    Raises:
+        InvalidInput: the address is no loopback address, or is in use.
+    """
+    if not is_loopback(settings.host):
+        raise InvalidInput.of(
+            "host",
+            settings.host,
+            "open serves on this machine alone",
+            rule="a loopback address",
+            hint="Leave CODEBASE_MCP_HOST out here; serve --transport http listens elsewhere.",
+        )
+    question = " ".join(options.query).strip()
+    asked = {n: v for n, v in (("q", question), ("project", options.project)) if v}
+    path = ("/search" if question else "/") + (f"?{urlencode(asked)}" if asked else "")
+    host = f"[{settings.host}]" if ":" in settings.host else settings.host
+    running = f"http://{host}:{settings.port}"
+    if settings.port and await _is_ours(running):
+        await _show(path, running)
+        return 0
+    http = replace(settings, transport="http")
+    return await serve(options, http, when_bound=partial(_show, path))
+
+
+async def _is_ours(address: str) -> bool:
+    """Whether a server of this program answers at the address."""
+    import httpx2  # noqa: PLC0415 - not for a server on stdio
+
+    try:
+        async with httpx2.AsyncClient(timeout=_ASK_S, trust_env=False) as client:
+            answer = await client.get(f"{address}/openapi.json")
+            return bool(answer.json()["info"]["title"] == "codebase-mcp")
+    except (httpx2.HTTPError, ValueError, KeyError, TypeError):
+        return False
+
+
+async def _show(path: str, address: str) -> None:
+    import webbrowser  # noqa: PLC0415
+
+    say(f"{address}{path}")
+    # A browser of the terminal returns when it is closed.
+    await asyncio.to_thread(webbrowser.open, f"{address}{path}")

@@ -35,12 +35,10 @@ from mcp_types import (
     jsonrpc_message_adapter,
 )
 
-from codebase_mcp.tools.protocol_server import protocol_server
-from codebase_mcp.tools.server import AppHolder
+from codebase_mcp.tools.server import AppHolder, protocol_server
 from codebase_mcp.web.shutdown import REPLY_S, Shutdown
 
 if TYPE_CHECKING:
-    from types import TracebackType
     from typing import Self
 
     from fastmcp import FastMCP
@@ -143,12 +141,7 @@ class _NotedReplies:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc_val: BaseException | None,
-        exc_tb: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.aclose()
 
 

@@ -1,10 +1,12 @@
-"""The console that shows tables, replies and code to a person."""
+"""The console that shows tables, replies, code and progress to a person."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
@@ -13,6 +15,9 @@ from rich.syntax import Syntax
 from rich.text import Text
 
 from codebase_mcp.printable import printable
+
+if TYPE_CHECKING:
+    from codebase_mcp.index.progress import RunProgress
 
 # The heading of a search result, and a line of its code.
 _HEADING = re.compile(r"\d+\. (?P<path>.+):\d+-\d+  \d\.\d\d(?P<symbol>  .*)?")
@@ -69,6 +74,42 @@ class Terminal(Console):
                 self.print(_styled(line))
                 continue
             self.print(shown, no_wrap=True, overflow="ellipsis")
+
+
+console = Terminal()
+
+
+@contextmanager
+def shown_bar() -> Iterator[Callable[[RunProgress], None]]:
+    """A bar on standard error if that is a terminal, and the function that updates it."""
+    from rich import progress as parts  # noqa: PLC0415 - not for each command that prints
+
+    console = Terminal(stderr=True)
+    with parts.Progress(
+        parts.SpinnerColumn(),
+        parts.TextColumn("{task.description}"),
+        parts.BarColumn(),
+        parts.MofNCompleteColumn(),
+        parts.TextColumn("{task.fields[speed]}", style="progress.data.speed"),
+        parts.TimeElapsedColumn(),
+        parts.TimeRemainingColumn(),
+        console=console,
+        disable=not console.is_terminal,
+        transient=True,
+    ) as bar:
+        shown = bar.add_task("Starting", total=None, speed="")
+
+        def report(progress: RunProgress) -> None:
+            speed = bar.tasks[shown].speed
+            bar.update(
+                shown,
+                description=progress.message,
+                completed=progress.done,
+                total=progress.total or None,
+                speed=f"{speed:.0f} files/s" if speed else "",
+            )
+
+        yield report
 
 
 def _heading(line: str, heading: re.Match[str]) -> Text:

@@ -1,16 +1,21 @@
-"""Every MCP tool as a command, made from the tool's own schema: its result is printed as JSON."""
+"""Every MCP tool as a command, made from the tool's own schema: its result is printed as JSON.
+
+Errors are worded for agents, which call tools. As every tool is a command and every parameter of it
+a flag, `in_commands` replaces the names of tools and parameters for the reader of a shell.
+"""
 
 from __future__ import annotations
 
 import argparse
+import re
 from collections.abc import Sequence
 from typing import Any
 
+from codebase_mcp.cli.command import SettingsParser, without_flags
 from codebase_mcp.cli.commands import all_commands
-from codebase_mcp.cli.flags import SettingsParser, without_flags
 from codebase_mcp.cli.output import print_json
 from codebase_mcp.settings.loading import Settings
-from codebase_mcp.settings.toolsets import TOOLSET_OF
+from codebase_mcp.settings.table import TOOLSET_OF
 from codebase_mcp.tools.catalog import tool_named
 
 
@@ -59,7 +64,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
 
 async def call(options: argparse.Namespace, settings: Settings) -> int:
     """Call the tool and print its result; an error comes in the contract's shape."""
-    from codebase_mcp.cli.calling import open_shell  # noqa: PLC0415
+    from codebase_mcp.cli.shell import open_shell  # noqa: PLC0415
 
     async with open_shell(settings) as shell:
         content = await shell.call(options.spec.name, options.values)
@@ -84,3 +89,47 @@ def _list_of(texts: list[str], schema: dict[str, Any]) -> Any:
 
 def _spellings(name: str) -> list[str]:
     return list(dict.fromkeys([f"--{name}", f"--{name.replace('_', '-')}"]))
+
+
+# A name, its arguments or its value: index_repository, session(operation="start"), ref="main".
+# Names without underscore are also English words, unless something is passed with them; a word
+# before " = " is a key of a file.
+_NAME = re.compile(
+    r"(?<![\w./\"'-])(?P<name>[a-z]+(?:_[a-z]+)*)"
+    r"(?:\((?P<arguments>[^()]*)\)|=(?P<value>\"[^\"]*\"|\w+))?(?![\w/-]| = )"
+)
+
+# What people type instead of the tool's own command.
+_SHORTER = {
+    "index_repository": "codebase-mcp index",
+    "list_projects": "codebase-mcp projects",
+    "force_reindex": "--force",
+    "project_id": "--project",
+}
+_POSITIONAL = "repo_path"
+# Between the arguments of a call, not within an argument.
+_COMMA = re.compile(r",(?= [a-z_]+=)")
+
+
+def in_commands(text: str) -> str:
+    """A hint with tools and parameters replaced by commands and flags."""
+    from codebase_mcp.tools.catalog import all_tools  # noqa: PLC0415 - heavy, and seldom needed
+
+    tools = {tool.name for tool in all_tools()}
+    parameters = {name for tool in all_tools() for name in tool.input_schema()["properties"]}
+
+    def said(match: re.Match[str]) -> str:
+        name, arguments, value = match.groups()
+        if "_" not in name and arguments is None and value is None:
+            return match[0]
+        if name in tools:
+            command = _SHORTER.get(name, f"codebase-mcp {name}")
+            return f"{command} {in_commands(_COMMA.sub('', arguments or ''))}".rstrip()
+        if name == _POSITIONAL and value is not None:
+            return value
+        if name in parameters:
+            flag = _SHORTER.get(name, f"--{name.replace('_', '-')}")
+            return flag if value in (None, "true") else f"{flag} {value}"
+        return match[0]
+
+    return _NAME.sub(said, text)

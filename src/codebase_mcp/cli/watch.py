@@ -10,11 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from codebase_mcp.app.app import App
-from codebase_mcp.app.freshness.tree_watch import IndexUpdate
-from codebase_mcp.app.freshness.watcher import Watcher
-from codebase_mcp.cli.calling import identity_here
-from codebase_mcp.cli.indexing import progress_bar
+from codebase_mcp.app.freshness.watcher import IndexUpdate, Watcher
 from codebase_mcp.cli.output import print_json
+from codebase_mcp.cli.shell import identity_here, progress_bar
 from codebase_mcp.cli.terminal import Terminal
 from codebase_mcp.database.naming import DEFAULT_ID
 from codebase_mcp.database.projects import Project
@@ -22,7 +20,6 @@ from codebase_mcp.errors import InvalidInput, ProjectNotFound
 from codebase_mcp.printable import printable_line
 from codebase_mcp.settings.loading import Settings
 from codebase_mcp.source.git_directory import is_bare_repository
-from codebase_mcp.tools.rules import check_project_id
 from codebase_mcp.web.shutdown import Shutdown
 
 
@@ -62,7 +59,7 @@ async def _find(
     app: App, options: argparse.Namespace, settings: Settings
 ) -> tuple[Project, Collection[Path] | None]:
     """The project and the named directories; new directories are indexed first."""
-    project_id, identity = check_project_id(options.project), identity_here(settings)
+    project_id, identity = options.project, identity_here(settings)
     roots = [Path(path).expanduser().resolve() for path in options.paths]
     if not roots:
         try:
@@ -138,7 +135,7 @@ class _Printer:
 def _content(followed: IndexUpdate) -> dict[str, Any]:
     content: dict[str, Any] = {
         "at": datetime.now().astimezone().isoformat(timespec="milliseconds"),
-        "root": str(followed.root),
+        "root": followed.root,
         "milliseconds": round(followed.seconds * 1000),
     }
     if followed.error is not None:

@@ -25,16 +25,6 @@ WHERE n.nspname = %(schema)s
     AND f.contype = 'f'
     AND c.oid <> r.oid
 
--- name: vector_indexes
--- The vector indexes. No migration creates them; they depend on the number of vectors.
-SELECT pg_catalog.pg_get_indexdef(c.oid)
-FROM pg_catalog.pg_class AS c
-JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace
-JOIN pg_catalog.pg_am AS m ON m.oid = c.relam
-WHERE n.nspname = %(schema)s
-    AND m.amname = 'ivfflat'
-ORDER BY c.relname
-
 -- name: identities
 -- The identity columns.
 SELECT c.relname, a.attname
@@ -65,10 +55,6 @@ FROM repository
 -- name: server_version
 -- The version of the server.
 SELECT pg_catalog.current_setting('server_version')
-
--- name: work_memory
--- The memory that building an index may use in this transaction.
-SELECT pg_catalog.set_config('maintenance_work_mem', '128MB', true)
 
 -- name: flush_word_indexes
 -- Flush the pending lists of the GIN indexes, so that searches need not scan them.

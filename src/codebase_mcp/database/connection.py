@@ -17,14 +17,19 @@ from pathlib import Path
 import psycopg
 from psycopg import sql
 
-from codebase_mcp.database.external import External, ExternalServer
 from codebase_mcp.database.faults import Advice, translated
 from codebase_mcp.database.locks import HeldLocks, ProjectTryLocks, SessionLocks
-from codebase_mcp.database.migrate import Scope, migrate
+from codebase_mcp.database.migrate import ProjectRole, Scope, find_role, make_role, migrate
 from codebase_mcp.database.naming import Project, schema_of
-from codebase_mcp.database.pool import Connection, Pool, PoolFacts, open_connection
+from codebase_mcp.database.pool import (
+    Connection,
+    External,
+    ExternalServer,
+    Pool,
+    PoolFacts,
+    open_connection,
+)
 from codebase_mcp.database.queries import load_queries
-from codebase_mcp.database.roles import ProjectRole, find_role, make_role
 from codebase_mcp.database.server import Embedded, EmbeddedServer
 from codebase_mcp.database.transaction import Transaction, committed, lock_key
 from codebase_mcp.errors import DatabaseUnavailable, InternalError, PermissionDenied

@@ -18,7 +18,7 @@ from codebase_mcp.database.naming import Project
 from codebase_mcp.database.pool import Connection
 from codebase_mcp.database.queries import load_queries
 from codebase_mcp.database.transaction import lock_key
-from codebase_mcp.errors import DatabaseUnavailable
+from codebase_mcp.errors import CodebaseError, DatabaseUnavailable
 
 _QUERIES = load_queries("codebase_mcp.database", "locks.sql")
 
@@ -68,21 +68,63 @@ class SessionLocks:
                 del self._users[key], self._here[key]
 
 
-class HeldLocks:
+class _LockSession:
+    """A session that holds locks, opened on first use; when it breaks, all its locks are lost."""
+
+    def __init__(self, connect: Connect, advice: Advice) -> None:
+        self._connect = connect
+        self._advice = advice
+        self._connection: Connection | None = None
+        self._held: set[int] = set()
+        self._turn = asyncio.Lock()
+
+    async def _ask(self, statement: str, key: int | None = None) -> bool:
+        """The answer to a statement.
+
+        Raises:
+            DatabaseUnavailable: the server is unavailable, and all locks are lost.
+        """
+        with translated(self._advice):
+            try:
+                if self._connection is None:
+                    self._connection = await self._connect()
+                    await self._connection.execute(_QUERIES["keep_session"])
+                cursor = await self._connection.execute(_QUERIES[statement], {"key": key})
+                row = await cursor.fetchone()
+            except BaseException:  # a cancelled call leaves an unusable connection
+                if (connection := self._detach()) is not None:
+                    await connection.close()
+                raise
+        return bool(row and row[0])
+
+    async def close(self) -> None:
+        """Release all locks at once, not when the server notices the closed connection."""
+        if (connection := self._detach()) is None:
+            return
+        try:
+            with suppress(psycopg.Error, TimeoutError):
+                async with asyncio.timeout(_RELEASE_TIMEOUT_S):
+                    await connection.execute(_QUERIES["release_all_session_locks"])
+        finally:  # also if the caller is cancelled meanwhile
+            await connection.close()
+
+    def _detach(self) -> Connection | None:
+        connection, self._connection = self._connection, None
+        self._held.clear()
+        return connection
+
+
+class HeldLocks(_LockSession):
     """Locks that are held for a while, during which the database may be restarted."""
 
     def __init__(self, connect: Connect, keys: Sequence[int], advice: Advice) -> None:
-        self._connect = connect
+        super().__init__(connect, advice)
         self._keys = keys
-        self._advice = advice
-        self._connection: Connection | None = None
-        self._turn = asyncio.Lock()
 
     async def acquire(self) -> None:
         """Wait for all locks."""
-        connection = await self._renewed()
         for key in self._keys:
-            await connection.execute(_QUERIES["session_lock"], {"key": key})
+            await self._ask("session_lock", key)
 
     async def confirm(self) -> None:
         """Make sure that the locks are held; after a restart they are acquired again.
@@ -91,51 +133,24 @@ class HeldLocks:
             DatabaseUnavailable: the server is unavailable, or another process holds a lock now.
         """
         async with self._turn:
-            with translated(self._advice):
-                await self._confirm()
-
-    async def _confirm(self) -> None:
-        if self._connection is not None:
-            with suppress(psycopg.OperationalError):
-                await self._connection.execute(_QUERIES["still_there"])
-                return
-        connection = await self._renewed()
-        for key in self._keys:
-            cursor = await connection.execute(_QUERIES["try_session_lock"], {"key": key})
-            row = await cursor.fetchone()
-            if row is None or not row[0]:
-                await self.close()
-                raise DatabaseUnavailable(
-                    "The database was restarted, and another run took over",
-                    hint="What was stored stays; call again to complete it.",
-                )
-
-    async def close(self) -> None:
-        """Release all locks."""
-        connection, self._connection = self._connection, None
-        if connection is not None:
-            await _end_session(connection)
-
-    async def _renewed(self) -> Connection:
-        await self.close()
-        connection = await self._connect()
-        self._connection = connection
-        await connection.execute(_QUERIES["keep_session"])
-        return connection
+            if self._connection is not None:
+                with suppress(DatabaseUnavailable):
+                    await self._ask("still_there")
+                    return
+            for key in self._keys:
+                if not await self._ask("try_session_lock", key):
+                    await self.close()
+                    raise DatabaseUnavailable(
+                        "The database was restarted, and another run took over",
+                        hint="What was stored stays; call again to complete it.",
+                    )
 
 
-class ProjectTryLocks:
-    """Locks of projects, tried without waiting, any number of them on a single connection.
-
-    All locks are lost when it breaks, which ``check`` detects.
-    """
+class ProjectTryLocks(_LockSession):
+    """Locks of projects, tried without waiting, any number of them on a single connection."""
 
     def __init__(self, connect: Connect, advice: Advice) -> None:
-        self._connect = connect
-        self._advice = advice
-        self._connection: Connection | None = None
-        self._held: set[int] = set()
-        self._turn = asyncio.Lock()
+        super().__init__(connect, advice)
         self._is_closed = False
 
     async def acquire(self, project: Project, name: str) -> bool:
@@ -168,45 +183,11 @@ class ProjectTryLocks:
         """Check that the locks are still held; lost locks can be acquired again."""
         async with self._turn:
             if self._connection is not None:
-                try:
-                    await self._connection.execute(_QUERIES["still_there"])
-                except psycopg.Error:
-                    await self._drop()
+                with suppress(CodebaseError):
+                    await self._ask("still_there")
 
     async def close(self) -> None:
         """Release all locks; none can be acquired again."""
         self._is_closed = True
         async with self._turn:
-            connection, self._connection = self._connection, None
-            self._held.clear()
-            if connection is not None:
-                await _end_session(connection)
-
-    async def _ask(self, name: str, key: int) -> bool:
-        with translated(self._advice):
-            try:
-                if self._connection is None:
-                    self._connection = await self._connect()
-                    await self._connection.execute(_QUERIES["keep_session"])
-                cursor = await self._connection.execute(_QUERIES[name], {"key": key})
-                row = await cursor.fetchone()
-            except BaseException:  # a cancelled call leaves an unusable connection
-                await self._drop()
-                raise
-        return row is not None and bool(row[0])
-
-    async def _drop(self) -> None:
-        connection, self._connection = self._connection, None
-        self._held.clear()
-        if connection is not None:
-            await connection.close()
-
-
-async def _end_session(connection: Connection) -> None:
-    """Release the locks at once, not when the server notices the closed connection; close it."""
-    try:
-        with suppress(psycopg.Error, TimeoutError):
-            async with asyncio.timeout(_RELEASE_TIMEOUT_S):
-                await connection.execute(_QUERIES["release_all_session_locks"])
-    finally:  # also if the caller is cancelled meanwhile
-        await connection.close()
+            await super().close()

@@ -1,8 +1,13 @@
-"""Is this schema what the program expects, and if not, how is it migrated?
+"""Is this schema what the program expects, and if not, how is it migrated? Who may use it?
 
 Migrations are numbered SQL files, forward only. Each schema has its own ledger, so a project is
-migrated on its first use. Checking a schema that is up to date only
-reads: it needs no lock and no privilege to create anything.
+migrated on its first use. Checking a schema that is up to date only reads: it needs no lock and no
+privilege to create anything.
+
+The transactions of a project run as a database role that may only use the schema of this project.
+So PostgreSQL refuses a statement that names tables of a different project, by a mistake of ours.
+Schemas are made, migrated and dropped as the role of the connection. Where that role may not make
+roles, it does everything.
 
 On a Citus coordinator each project becomes a tenant, which may be on any node of the cluster. That
 comes last, as Citus supports few of the statements that change the tables of a tenant. So
@@ -26,6 +31,9 @@ from codebase_mcp.database.transaction import Transaction
 from codebase_mcp.errors import Conflict, DatabaseUnavailable, PermissionDenied
 
 Scope = Literal["catalogue", "project"]
+
+_SQL = load_queries("codebase_mcp.database", "migrate.sql")
+_ROLES = load_queries("codebase_mcp.database", "roles.sql")
 
 _FILE_NAME = re.compile(r"(\d{4})_(\w+)\.sql")
 _STATEMENT_END = re.compile(r";\s*(?:\n|\Z)")
@@ -73,18 +81,17 @@ async def migrate(
     if not pending(migrations, await read_ledger(transaction, schema)):
         return 0
     await transaction.lock("migrate")
-    queries = load_queries("codebase_mcp.database", "migrate.sql")
-    if await transaction.fetch_one(queries["find_schema"], schema=schema) is None:
+    if await transaction.fetch_one(_SQL["find_schema"], schema=schema) is None:
         await transaction.run_script(with_names("CREATE SCHEMA {}", schema))
-    if await transaction.fetch_one(queries["find_ledger"], schema=schema) is None:
-        if await transaction.fetch_one(queries["find_relation"], schema=schema) is not None:
+    if await transaction.fetch_one(_SQL["find_ledger"], schema=schema) is None:
+        if await transaction.fetch_one(_SQL["find_relation"], schema=schema) is not None:
             raise Conflict(
                 f"The schema {schema} holds tables that this program did not make",
                 hint="Earlier versions of codebase-mcp used the same schema names: set DATABASE_URL"
                 " to another database, or choose another project_id.",
                 details={"schema_name": schema},
             )
-        await transaction.run_script(queries["create_ledger"])
+        await transaction.run_script(_SQL["create_ledger"])
     applied = await read_ledger(transaction, schema)
     to_do = pending(migrations, applied)
     is_tenant = scope == "project" and bool(applied) and await _is_on_cluster(transaction)
@@ -92,7 +99,7 @@ async def migrate(
         for script in statements_of(migration.script) if is_tenant else [migration.script]:
             await transaction.run_script(script)
         await transaction.execute(
-            queries["add_to_ledger"],
+            _SQL["add_to_ledger"],
             version=migration.version,
             name=migration.name,
             checksum=migration.checksum,
@@ -105,13 +112,11 @@ async def migrate(
 async def join_cluster(transaction: Transaction, schema: str) -> None:
     """On a Citus coordinator, distribute this schema with its rows."""
     if await _is_on_cluster(transaction):
-        queries = load_queries("codebase_mcp.database", "migrate.sql")
-        await transaction.fetch_all(queries["distribute_schema"], schema=schema)
+        await transaction.fetch_all(_SQL["distribute_schema"], schema=schema)
 
 
 async def _is_on_cluster(transaction: Transaction) -> bool:
-    queries = load_queries("codebase_mcp.database", "migrate.sql")
-    return await transaction.fetch_one(queries["find_cluster"]) is not None
+    return await transaction.fetch_one(_SQL["find_cluster"]) is not None
 
 
 def statements_of(script: LiteralString) -> list[LiteralString]:
@@ -125,8 +130,7 @@ async def read_ledger(transaction: Transaction, schema: str) -> list[tuple[int, 
     Raises:
         PermissionDenied: the role may not use the schema.
     """
-    queries = load_queries("codebase_mcp.database", "migrate.sql")
-    row = await transaction.fetch_one(queries["find_ledger"], schema=schema)
+    row = await transaction.fetch_one(_SQL["find_ledger"], schema=schema)
     if row is None:
         return []
     if not row[0]:
@@ -135,7 +139,7 @@ async def read_ledger(transaction: Transaction, schema: str) -> list[tuple[int, 
             hint="Connect as the role that created it, or let that role grant its privileges.",
             details={"schema_name": schema},
         )
-    return [(row[0], row[1]) for row in await transaction.fetch_all(queries["read_ledger"])]
+    return [(row[0], row[1]) for row in await transaction.fetch_all(_SQL["read_ledger"])]
 
 
 def pending(
@@ -169,3 +173,98 @@ def with_names(statement: LiteralString, *names: str | Iterable[str]) -> Literal
         for each in names
     )
     return sql.SQL(statement).format(*quoted).as_string(None)
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectRole:
+    """The role of a schema, and the rights of ours.
+
+    ``may_set`` says that this session may run as it. On a Citus cluster it is not used, as the
+    nodes would need it too.
+    """
+
+    name: str
+    exists: bool
+    may_set: bool
+    has_grants: bool
+    reaches_vectors: bool
+    has_vector_grant: bool
+    may_create: bool
+    may_drop: bool
+    is_on_cluster: bool
+    our_role: str
+    schema: str
+    vector_schema: str
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether transactions can run as it."""
+        is_whole = self.may_set and self.has_grants and self.reaches_vectors
+        return is_whole and not self.is_on_cluster
+
+    @property
+    def is_worth_making(self) -> bool:
+        """Whether it is missing or incomplete, and we may be able to change that."""
+        can_be_made = (self.exists or self.may_create) and not self.is_on_cluster
+        return can_be_made and not self.is_usable
+
+    def in_words(self) -> str:
+        """Whether projects have roles; if not, why, and the grant that allows it."""
+        if self.is_on_cluster:
+            return "no role per project, as this is a Citus cluster"
+        if self.is_usable or self.may_create:
+            return "a role per project"
+        grant = sql.SQL("ALTER ROLE {} CREATEROLE").format(sql.Identifier(self.our_role))
+        return f"no role per project; to allow it, run {grant.as_string(None)}"
+
+
+async def find_role(tx: Transaction, schema: str, vector_schema: str) -> ProjectRole:
+    """The role of a project's schema, as it is now."""
+    row = await tx.fetch_one(_ROLES["find_role"], schema=schema, vector_schema=vector_schema)
+    assert row is not None
+    return ProjectRole(*row)
+
+
+async def make_role(tx: Transaction, schema: str, vector_schema: str) -> ProjectRole:
+    """Make the role, or complete it, as far as our own role may.
+
+    Raises:
+        PermissionDenied: it may not; the transaction has failed.
+    """
+    await tx.lock("migrate")
+    role = await find_role(tx, schema, vector_schema)
+    if not role.exists:
+        await _run_for_role(tx, "create", role)
+        role = await find_role(tx, schema, vector_schema)
+    if not role.may_set:
+        await _run_for_role(tx, "join", role)
+    if not role.has_grants:
+        await _run_for_role(tx, "grant", role)
+    if not role.reaches_vectors:
+        await _run_for_role(tx, "grant_vectors", role)
+    return await find_role(tx, schema, vector_schema)
+
+
+async def renew_grants(tx: Transaction, schema: str, vector_schema: str) -> None:
+    """Let an existing role use a schema that has replaced an earlier schema."""
+    role = await find_role(tx, schema, vector_schema)
+    if role.exists:
+        await _run_for_role(tx, "grant", role)
+
+
+async def drop_role(tx: Transaction, schema: str, vector_schema: str) -> None:
+    """Drop the role of a schema that was dropped, if it exists and we may drop it."""
+    role = await find_role(tx, schema, vector_schema)
+    if role.exists and role.may_drop:
+        if role.has_vector_grant:
+            await _run_for_role(tx, "revoke_vectors", role)
+        await _run_for_role(tx, "drop", role)
+
+
+async def _run_for_role(tx: Transaction, statements: str, role: ProjectRole) -> None:
+    script = sql.SQL(_ROLES[statements]).format(
+        role=sql.Identifier(role.name),
+        schema=sql.Identifier(role.schema),
+        vector_schema=sql.Identifier(role.vector_schema),
+    )
+    await tx.run_script(script.as_string(None))

@@ -1,8 +1,8 @@
-"""How are the nearest of many vectors of chunks found without comparing all of them?
+"""How are the nearest of many vectors found without comparing all of them?
 
-Up to some ten thousands of vectors, all are compared. Beyond that, pgvector's HNSW index finds
-them. Inserting a new vector into it takes milliseconds, so an index covers only the vectors that
-existed when it was built. Each profile has such a partial index,
+Up to some ten thousands of vectors of chunks, all are compared. Beyond that, pgvector's HNSW index
+finds them. Inserting a new vector into it takes milliseconds, so an index covers only the vectors
+that existed when it was built. Each profile has such a partial index,
 ``chunk_vector_near_PROFILE_SEALED``, where SEALED is the time of the newest vector that it covers.
 Newer vectors are compared singly. When there are too many of them, a new index is built in
 the background, beside searches and index runs, and replaces the old index.
@@ -16,6 +16,9 @@ a run on a busy machine, it had to search 28 % of 1,000 lists to find 99 % of th
 which takes about twice as long as HNSW; with 10 % of 240 lists it finds 91 %. Hamming distances of
 single bits, reranked, find 95 % among 1,000. Of HNSW's parameters, a denser graph (m = 24) finds
 more for the same work than a longer search does: 99.2 % with ef_search = 300.
+
+Observations come singly, and there are fewer of them. Beyond some thousands of their vectors,
+an IVFFlat index keeps them in lists of neighbours, and a search reads a share of the lists.
 """
 
 from __future__ import annotations
@@ -26,6 +29,7 @@ import re
 from collections.abc import Hashable, Iterable, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass
+from math import isqrt
 from typing import LiteralString
 
 import psycopg
@@ -36,10 +40,10 @@ from codebase_mcp.database.naming import Project
 from codebase_mcp.database.pool import Connection
 from codebase_mcp.database.queries import load_queries, write_numbers
 from codebase_mcp.database.transaction import Row, Transaction, lock_key
-from codebase_mcp.database.vectors import MAX_INDEXED_DIMENSION
 from codebase_mcp.errors import CodebaseError
 
 _SQL = load_queries("codebase_mcp.database", "nearest.sql")
+_OBSERVATIONS = load_queries("codebase_mcp.database", "vectors.sql")
 _log = logging.getLogger(__name__)
 _NAME = re.compile(r"chunk_vector_near_(\d+)_(\d+)")
 _LOCK = "nearest"
@@ -50,6 +54,15 @@ _LOCK = "nearest"
 # exists is kept until there are some fewer, so that it is not built again and again.
 EXACT_NUMBERS = 50_000 * 256
 _KEPT_SHARE = 0.8
+
+# Up to this many vectors of observations are all compared, which takes about 0.3 µs each.
+EXACT_VECTORS = 10_000
+
+# pgvector cannot index a halfvec with more dimensions; longer vectors are always all compared.
+MAX_INDEXED_DIMENSION = 4_000
+
+# The share of the lists of observations that a search reads.
+PROBED_SHARE = 0.1
 
 # Vectors that were stored before this column existed have time 0.
 _NEVER = -1
@@ -255,3 +268,37 @@ class NearestIndexes:
             except CodebaseError as error:
                 # Searches work without it; the next change of the index triggers another try.
                 _log.warning("could not build a vector index: %s", error.message)
+
+
+def wanted_lists(vectors: int) -> int:
+    """How many lists an index of this many vectors of observations should have."""
+    return max(50, isqrt(vectors))
+
+
+def probes(vectors: int) -> int:
+    """How many lists a search should read."""
+    return max(1, round(wanted_lists(vectors) * PROBED_SHARE))
+
+
+async def wants_vector_index(tx: Transaction, dimension: int, vectors: int) -> bool:
+    """Whether the index is worth having and missing, or has too few lists by now."""
+    if vectors < EXACT_VECTORS or dimension > MAX_INDEXED_DIMENSION:
+        return False
+    row = await tx.fetch_one(_OBSERVATIONS["vector_index_lists"], dimension=dimension)
+    return row is None or row[0] * 2 <= wanted_lists(vectors)
+
+
+async def maintain_vector_index(tx: Transaction, dimension: int, vectors: int) -> bool:
+    """Build the index if it is worth having and missing, or has too few lists by now.
+
+    Searches continue meanwhile; other writers of the table wait. Returns whether it was built.
+    """
+    if not await wants_vector_index(tx, dimension, vectors):
+        return False
+    await tx.become_owner()
+    await tx.execute(_OBSERVATIONS["work_memory"])
+    lists = wanted_lists(vectors)
+    await tx.execute(write_numbers(_OBSERVATIONS["build"], dimension=dimension, lists=lists))
+    await tx.execute(_OBSERVATIONS["drop"])
+    await tx.execute(_OBSERVATIONS["name"])
+    return True

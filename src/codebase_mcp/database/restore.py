@@ -8,43 +8,38 @@ whole or not at all, and the existing project can be used until the end.
 from __future__ import annotations
 
 import asyncio
-import re
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack
 from typing import BinaryIO, LiteralString
 from uuid import UUID, uuid4
 
 from psycopg import sql
 
-from codebase_mcp.database.archive import ArchiveReader, Manifest, TableShape
-from codebase_mcp.database.backup import BackupFacts, copy_statement, tables_of
+from codebase_mcp.database.backup import (
+    ArchiveReader,
+    BackupFacts,
+    TableShape,
+    copy_statement,
+    tables_of,
+)
 from codebase_mcp.database.connection import Database, Transaction
 from codebase_mcp.database.migrate import (
     join_cluster,
     known_migrations,
     migrate,
     pending,
+    renew_grants,
     with_names,
 )
 from codebase_mcp.database.naming import Project, index_lock, schema_of
 from codebase_mcp.database.projects import canonical, may_not_create, read
 from codebase_mcp.database.queries import load_queries
-from codebase_mcp.database.roles import renew_grants
 from codebase_mcp.errors import Conflict, DatabaseUnavailable, InternalError, PermissionDenied
 
 _SQL = load_queries("codebase_mcp.database", "backup.sql")
 
 IdentifyRepository = Callable[[str, str], UUID]
 """The id of the repository at a root, in the project with a schema."""
-
-# The only statement of a manifest that is run: the index of observations' vectors. The index of
-# chunks is built in the background of the first searches.
-_VECTOR_INDEX = re.compile(
-    r"CREATE INDEX (\w+) ON (?:ONLY )?\w+\.(observation_vector USING ivfflat"
-    r" \(\(\(dense\)::(?:\w+\.)?halfvec\(\d+\)\) (?:\w+\.)?halfvec_ip_ops\)"
-    r" WITH \(lists='?\d+'?\)"
-    r"(?: WHERE \((?:\w+\.)?vector_dims\(dense\) = \d+\))?)"
-)
 
 
 async def restore_backup(
@@ -69,10 +64,9 @@ async def restore_backup(
     target = canonical(manifest.project_id if project_id is None else project_id)
     schema = schema_of(target)
     async with AsyncExitStack() as stack:
-        existing = await _existing(db, target)
+        existing, repositories = await _existing(db, target, replace=replace)
         if existing is not None:
-            await _require_empty(db, existing, replace=replace)
-            locks = [index_lock(repository) for repository in await _repositories(db, existing)]
+            locks = [index_lock(repository) for repository in repositories]
             await stack.enter_async_context(db.session_locks(existing, locks))
         try:
             tx = await stack.enter_async_context(db.unmigrated(schema))
@@ -83,11 +77,14 @@ async def restore_backup(
             await loading.rename_repositories(schema, identify)
             await renew_grants(tx, schema, await db.vector_schema())
             await join_cluster(tx, schema)
-            await _enter(loading, db.catalogue_schema, target, manifest)
+            await loading.enter(db.catalogue_schema, target)
         except PermissionDenied as error:
             raise may_not_create(target) from error
     db.forget(schema)
-    return BackupFacts(await _entered(db, schema), *facts)
+    async with db.catalogue(readonly=True) as tx:
+        restored = await read(tx, schema)
+    assert restored is not None
+    return BackupFacts(restored, *facts)
 
 
 class _Loading:
@@ -114,7 +111,9 @@ class _Loading:
         await self._continue_sequences()
         latest = len(known_migrations("project"))
         await migrate(self.tx, "project", self._schema, version=latest)
-        await self._build_indexes(manifest.vector_indexes)
+        await self.tx.fetch_all(_SQL["flush_word_indexes"], schema=self._schema)
+        names = [table.name for table in await tables_of(self.tx, self._schema)]
+        await self.tx.run_script(with_names("ANALYZE {}", names))
         return sum(rows.values()), size
 
     async def replace_schema(self, schema: str, *, replace: bool) -> None:
@@ -137,6 +136,19 @@ class _Loading:
         tables = [row[0] for row in await self.tx.fetch_all(_SQL["with_repository"], schema=schema)]
         renamed = {old: identify(schema, root) for old, root in repositories}
         await self.tx.fetch_all(_renaming(tables), was=list(renamed), is_now=list(renamed.values()))
+
+    async def enter(self, catalogue: str, project_id: str | None) -> None:
+        """Enter the project into the catalogue."""
+        manifest = self._reader.manifest
+        await self.set_search_path(catalogue)
+        await self.tx.fetch_all(
+            _SQL["enter_project"],
+            project_id=project_id,
+            schema_name=schema_of(project_id),
+            name=manifest.name,
+            description=manifest.description,
+            created_at=manifest.project_created_at,
+        )
 
     async def set_search_path(self, schema: str) -> None:
         """Set the search path to this schema."""
@@ -168,17 +180,6 @@ class _Loading:
             )
             await self.tx.fetch_all(statement.as_string(None))
 
-    async def _build_indexes(self, vector_indexes: Sequence[str]) -> None:
-        """Build vector indexes, flush word indexes, and update the planner's statistics."""
-        await self.tx.fetch_all(_SQL["work_memory"])
-        for definition in vector_indexes:
-            match = _VECTOR_INDEX.fullmatch(definition)
-            if match is not None:  # the next run builds the rest
-                await self.tx.run_script(f"CREATE INDEX {match[1]} ON {match[2]}")
-        await self.tx.fetch_all(_SQL["flush_word_indexes"], schema=self._schema)
-        names = [table.name for table in await tables_of(self.tx, self._schema)]
-        await self.tx.run_script(with_names("ANALYZE {}", names))
-
 
 def _check_history(reader: ArchiveReader) -> None:
     """Refuse a backup of a newer schema version."""
@@ -191,32 +192,30 @@ def _check_history(reader: ArchiveReader) -> None:
         raise reader.refused("its schema was made by a different text of a migration") from error
 
 
-async def _existing(db: Database, project_id: str | None) -> Project | None:
-    """The existing project that has the target's schema."""
+async def _existing(
+    db: Database, project_id: str | None, *, replace: bool
+) -> tuple[Project | None, list[UUID]]:
+    """The existing project that has the target's schema, and its repositories.
+
+    Raises:
+        Conflict: it has another id, or is not empty and must not be replaced.
+    """
     schema = schema_of(project_id)
     async with db.catalogue() as tx:
         existing = await read(tx, schema)
-    if existing is not None and existing.project_id != project_id:
+    if existing is None:
+        return None, []
+    if existing.project_id != project_id:
         raise Conflict(
             f"Project identifier {project_id} is taken: another project has the same schema",
             hint="Restore under another id with --project.",
             details={"project_id": project_id, "schema_name": schema},
         )
-    return existing
-
-
-async def _require_empty(db: Database, existing: Project, *, replace: bool) -> None:
-    if replace:
-        return
     async with db.transaction(existing, readonly=True) as tx:
-        tables = [table.name for table in await tables_of(tx, existing.schema_name)]
-        if await _has_rows(tx, tables):
-            raise _not_empty(existing.schema_name)
-
-
-async def _repositories(db: Database, existing: Project) -> list[UUID]:
-    async with db.transaction(existing, readonly=True) as tx:
-        return [row[0] for row in await tx.fetch_all(_SQL["repositories"])]
+        tables = [table.name for table in await tables_of(tx, schema)]
+        if not replace and await _has_rows(tx, tables):
+            raise _not_empty(schema)
+        return existing, [row[0] for row in await tx.fetch_all(_SQL["repositories"])]
 
 
 async def _has_rows(tx: Transaction, tables: Sequence[str]) -> bool:
@@ -243,24 +242,3 @@ def _renaming(tables: Sequence[str]) -> LiteralString:
     parts = ", ".join([f"WITH renamed (was, is_now) AS ({pairs})", *updates])
     update = "UPDATE repository SET id = is_now FROM renamed WHERE id = was RETURNING id"
     return f"{parts} {update}"
-
-
-async def _enter(
-    loading: _Loading, catalogue: str, project_id: str | None, manifest: Manifest
-) -> None:
-    await loading.set_search_path(catalogue)
-    values: Mapping[str, object] = {
-        "project_id": project_id,
-        "schema_name": schema_of(project_id),
-        "name": manifest.name,
-        "description": manifest.description,
-        "created_at": manifest.project_created_at,
-    }
-    await loading.tx.fetch_all(_SQL["enter_project"], **values)
-
-
-async def _entered(db: Database, schema: str) -> Project:
-    async with db.catalogue(readonly=True) as tx:
-        project = await read(tx, schema)
-    assert project is not None
-    return project

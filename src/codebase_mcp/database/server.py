@@ -18,6 +18,7 @@ import threading
 import time
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import psycopg
@@ -103,25 +104,19 @@ class EmbeddedServer:
 
     def __init__(self, target: Embedded) -> None:
         self._target = target
-        self._placement: Placement | None = None
-        self._reserve: Reserve | None = None
         self._client_lock: int | None = None
         self._log_start = 0
         self._turn = threading.Lock()
 
-    @property
+    @cached_property
     def placement(self) -> Placement:
         """The folders and the user of the server; decided on first use."""
-        if self._placement is None:
-            self._placement = choose_placement(self._target.data_dir)
-        return self._placement
+        return choose_placement(self._target.data_dir)
 
-    @property
+    @cached_property
     def reserve(self) -> Reserve:
         """The reserved room in the data folder."""
-        if self._reserve is None:
-            self._reserve = Reserve(self.placement.home)
-        return self._reserve
+        return Reserve(self.placement.home)
 
     @property
     def log_file(self) -> Path:
@@ -362,8 +357,7 @@ class Reserve:
     """
 
     def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self._path = str(folder / "reserve")
+        self._file = folder / "reserve"
 
     def is_tight(self) -> bool:
         """Whether so little room is left that nothing should be added."""
@@ -371,31 +365,29 @@ class Reserve:
 
     def exists(self) -> bool:
         """Whether the file exists."""
-        return Path(self._path).exists()
-
-    def make(self) -> None:
-        """Make the file, if it is missing and there is ample room."""
-        if not self.exists() and self._free_bytes() > _AMPLE_BYTES:
-            self._write()
+        return self._file.exists()
 
     def give_up(self) -> bool:
         """Remove the file; whether it existed."""
         was_there = self.exists()
-        supervisor.remove_file(self._path)
+        self._file.unlink(missing_ok=True)
         return was_there
 
     def _free_bytes(self) -> int:
-        return shutil.disk_usage(self._folder).free
+        return shutil.disk_usage(self._file.parent).free
 
-    def _write(self) -> None:
-        file = supervisor.open_file(self._path, os.O_WRONLY)
+    def make(self) -> None:
+        """Make the file, if it is missing and there is ample room."""
+        if self.exists() or self._free_bytes() <= _AMPLE_BYTES:
+            return
+        file = supervisor.open_file(str(self._file), os.O_WRONLY)
         try:
             if hasattr(os, "posix_fallocate"):
                 os.posix_fallocate(file, 0, _RESERVE_BYTES)
             else:
                 os.write(file, bytes(_RESERVE_BYTES))
         except OSError:  # a quota that is not visible in the free space
-            supervisor.remove_file(self._path)
+            self._file.unlink(missing_ok=True)
         finally:
             os.close(file)
 

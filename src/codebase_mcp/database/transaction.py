@@ -22,7 +22,7 @@ from contextlib import asynccontextmanager
 from typing import Any, LiteralString
 
 import psycopg
-from psycopg.pq import TransactionStatus
+from psycopg.pq import ExecStatus, TransactionStatus
 
 from codebase_mcp.database.faults import Advice, is_unavailable, translated
 from codebase_mcp.database.pool import Connection, Pool
@@ -107,9 +107,8 @@ class Transaction:
 
     async def fetch_all(self, query: LiteralString, /, **params: object) -> list[Row]:
         """All rows of a query."""
-        with translated(self._advice):
-            [cursor] = await self._run([(query, params)])
-            return await cursor.fetchall()
+        [rows] = await self.fetch_many([(query, params)])
+        return rows
 
     async def fetch_records(
         self, query: LiteralString, /, **params: object
@@ -124,9 +123,8 @@ class Transaction:
 
     async def fetch_one(self, query: LiteralString, /, **params: object) -> Row | None:
         """The first row of a query, or None."""
-        with translated(self._advice):
-            [cursor] = await self._run([(query, params)])
-            return await cursor.fetchone()
+        rows = await self.fetch_all(query, **params)
+        return rows[0] if rows else None
 
     async def execute(self, query: LiteralString, /, **params: object) -> int:
         """Run a statement; the number of rows it affected."""
@@ -140,20 +138,16 @@ class Transaction:
             cursors = await self._run(statements)
             return [await _rows_of(cursor) for cursor in cursors]
 
-    async def copy(
-        self, statement: LiteralString, payload: bytes | Iterable[bytes] | AsyncIterable[bytes], /
-    ) -> int:
+    async def copy(self, statement: LiteralString, payload: bytes | AsyncIterable[bytes], /) -> int:
         """Send data to ``COPY … FROM STDIN``, whole or in pieces; the number of rows."""
-        pieces = [payload] if isinstance(payload, bytes) else payload
         with translated(self._advice):
             connection = await self._begun()
             async with connection.cursor() as cursor:
                 async with cursor.copy(statement) as copy:
-                    if isinstance(pieces, AsyncIterable):
-                        async for piece in pieces:
-                            await copy.write(piece)
+                    if isinstance(payload, bytes):
+                        await copy.write(payload)
                     else:
-                        for piece in pieces:
+                        async for piece in payload:
                             await copy.write(piece)
                 return cursor.rowcount
 
@@ -257,20 +251,19 @@ class Transaction:
 
         That is safe, as nothing of an uncommitted transaction remains.
         """
-        opening = self._opening
-        with step("connection"):
-            self._connection, is_new = await self._pool.acquire()
-        try:
-            with round_trip(statements):
-                return (await pipelined(self._connection, [*opening, *statements]))[len(opening) :]
-        except psycopg.Error as error:
-            if is_new or not is_unavailable(error):
-                raise
-        await self.close()
-        with step("connection"):
-            self._connection, _ = await self._pool.acquire(fresh=True)
-        with round_trip(statements):
-            return (await pipelined(self._connection, [*opening, *statements]))[len(opening) :]
+        opening, is_retry = self._opening, False
+        while True:
+            with step("connection"):
+                self._connection, is_new = await self._pool.acquire(fresh=is_retry)
+            try:
+                with round_trip(statements):
+                    cursors = await pipelined(self._connection, [*opening, *statements])
+                    return cursors[len(opening) :]
+            except psycopg.Error as error:
+                if is_retry or is_new or not is_unavailable(error):
+                    raise
+            await self.close()
+            is_retry = True
 
 
 async def _rows_of(cursor: _Cursor) -> list[Row]:
@@ -278,7 +271,7 @@ async def _rows_of(cursor: _Cursor) -> list[Row]:
 
     Many are decoded in pieces, so that the event loop can run other tasks.
     """
-    if cursor.pgresult is None or not cursor.pgresult.nfields:
+    if cursor.pgresult is None or cursor.pgresult.status != ExecStatus.TUPLES_OK:
         return []
     rows = await cursor.fetchmany(_DECODED_AT_ONCE)
     while cursor.rownumber != cursor.rowcount:

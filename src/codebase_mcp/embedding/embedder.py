@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Protocol, runtime_checkable
+from typing import ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -85,31 +85,3 @@ async def as_sent(embedder: Embedder, question: str) -> str:
     if not embedder.sends_texts:
         return question
     return (await asyncio.to_thread(mask, question)).text  # the rules may have to be loaded
-
-
-class LocalSource(Protocol):
-    """Loads a model. It can be pickled, and equal sources load the same model."""
-
-    def __call__(self) -> LocalModel: ...
-
-    def __hash__(self) -> int: ...
-
-
-@runtime_checkable
-class LocalModel(Protocol):
-    """A model that needs no service: worker processes embed with it, from words already counted."""
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def fingerprint(self) -> str: ...
-
-    @property
-    def source(self) -> LocalSource:
-        """What loads the same model in a worker process."""
-        ...
-
-    def encode_passages(self, passages: Passages) -> Vectors:
-        """The vectors of some passages, as from `Embedder.embed_passages`."""
-        ...

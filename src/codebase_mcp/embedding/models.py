@@ -9,48 +9,33 @@ configured; its profile identifies that model.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 
-from codebase_mcp.embedding.embedder import Embedder, LocalModel, ModelFacts
-from codebase_mcp.embedding.folders import BUILTIN, BUILTIN_NAME, model_folder
-from codebase_mcp.embedding.profile import Profile, Recipe
-from codebase_mcp.embedding.providers import PROVIDERS, ModelChoice, Provider, open_embedder
-from codebase_mcp.embedding.scale import BUILTIN_SCALE, Scale, measure_scale
+from codebase_mcp.embedding.embedder import Embedder, ModelFacts
+from codebase_mcp.embedding.profile import BUILTIN_SCALE, Profile, Scale, measure_scale
+from codebase_mcp.embedding.providers import (
+    BUILTIN,
+    BUILTIN_NAME,
+    NO_SERVICES,
+    PROVIDERS,
+    Recipe,
+    ServiceAccess,
+    StaticSource,
+    model_folder,
+    open_embedder,
+)
 from codebase_mcp.embedding.static import StaticEmbedder
 from codebase_mcp.errors import EmbeddingUnavailable
 
+_BUILTIN = StaticSource(BUILTIN, BUILTIN_NAME)
 # A halfvec of pgvector has no more dimensions.
 MAX_DIMENSION = 16_000
 
 _REBUILD_HINT = (
     "Rebuild the index with the configured model: index_repository with force_reindex=true."
 )
-
-
-@dataclass(frozen=True, slots=True)
-class ServiceAccess:
-    """How this process reaches services: their addresses and keys by provider, and limits."""
-
-    urls: Mapping[Provider, str] = field(default_factory=dict, repr=False)
-    api_keys: Mapping[Provider, str] = field(default_factory=dict, repr=False)
-    batch_size: int = 50
-    timeout_s: float = 60.0
-
-    def choice(self, recipe: Recipe) -> ModelChoice:
-        """A model, and how it is reached from here."""
-        return ModelChoice(
-            recipe.provider,
-            recipe.model,
-            base_url=self.urls.get(recipe.provider),
-            api_key=self.api_keys.get(recipe.provider),
-            batch_size=self.batch_size,
-            timeout_s=self.timeout_s,
-            query_prefix=recipe.query_prefix,
-            passage_prefix=recipe.passage_prefix,
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,22 +47,22 @@ class Model:
     recipe: Recipe
 
     @property
-    def local(self) -> LocalModel | None:
-        """The embedder, if this process and its workers can embed with it without a service."""
-        return self.embedder if isinstance(self.embedder, LocalModel) else None
+    def is_local(self) -> bool:
+        """Whether this process and its workers can embed with it without a service."""
+        return isinstance(self.embedder, StaticEmbedder)
 
 
 class Models:
     """Opens each model once, when it is first needed."""
 
     def __init__(
-        self, embedder: Embedder, recipe: Recipe, access: ServiceAccess = ServiceAccess()
+        self, embedder: Embedder, recipe: Recipe, access: ServiceAccess = NO_SERVICES
     ) -> None:
         self.embedder = embedder
         """The configured model: a static model is primary, any other model is secondary."""
         self.recipe = recipe
         if not isinstance(embedder, StaticEmbedder):
-            embedder = _load_static(BUILTIN, BUILTIN_NAME)
+            embedder = _load_static(_BUILTIN)
         self.primary_embedder = embedder
         """The primary model."""
         self.access = access
@@ -87,13 +72,13 @@ class Models:
         self._opening = asyncio.Lock()
 
     @classmethod
-    def open(cls, recipe: Recipe, access: ServiceAccess = ServiceAccess()) -> Models:
+    def open(cls, recipe: Recipe, access: ServiceAccess = NO_SERVICES) -> Models:
         """Load the primary model; a service for the secondary model gets no request yet.
 
         Raises:
             EmbeddingUnavailable: there is no such model, or a setting for it is missing.
         """
-        embedder = _open_choice(access.choice(recipe))
+        embedder = _open(recipe, access)
         return cls(embedder, _absolute(recipe, embedder), access)
 
     async def close(self) -> None:
@@ -172,7 +157,7 @@ class Models:
         if profile.is_newer(version):
             return False
         is_builtin = profile.recipe.provider == "static" and profile.recipe.model is None
-        builtin = _load_static(BUILTIN, BUILTIN_NAME) if is_builtin else None
+        builtin = _load_static(_BUILTIN) if is_builtin else None
         return profile.is_older(version) or (
             builtin is not None and profile.model_fingerprint != builtin.fingerprint
         )
@@ -188,7 +173,7 @@ class Models:
     def is_local(self, profile: Profile) -> bool:
         """Whether queries to an index are embedded in this process, without a service."""
         opened = self._known.get(profile.model_fingerprint)
-        return opened is not None and opened.local is not None
+        return opened is not None and opened.is_local
 
     async def scale_of(self, model: Model) -> Scale:
         """The calibration of the model's cosines; measured once, unless it is the built-in model.
@@ -209,8 +194,7 @@ class Models:
         try:
             async with self._opening:
                 if recipe not in self._opened:
-                    choice = self.access.choice(recipe)
-                    self._opened[recipe] = await asyncio.to_thread(_open_choice, choice)
+                    self._opened[recipe] = await asyncio.to_thread(_open, recipe, self.access)
             return await self._identified(self._opened[recipe], recipe)
         except EmbeddingUnavailable as error:
             raise EmbeddingUnavailable(
@@ -235,17 +219,16 @@ class Models:
         return self._known.setdefault(facts.fingerprint, Model(embedder, facts, recipe))
 
 
-def _open_choice(choice: ModelChoice) -> Embedder:
-    if choice.provider == "static":
-        location = model_folder(choice.model)
-        return _load_static(location.folder, location.name)
-    return open_embedder(choice)
+def _open(recipe: Recipe, access: ServiceAccess) -> Embedder:
+    if recipe.provider == "static":
+        return _load_static(model_folder(recipe.model))
+    return open_embedder(recipe, access)
 
 
 @lru_cache(maxsize=2)
-def _load_static(folder: Path, name: str) -> StaticEmbedder:
+def _load_static(source: StaticSource) -> StaticEmbedder:
     """Cached: a model takes 30 MB, and every use in this process can share it."""
-    return StaticEmbedder.load(folder, name)
+    return source()
 
 
 def _absolute(recipe: Recipe, embedder: Embedder) -> Recipe:

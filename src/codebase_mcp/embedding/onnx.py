@@ -24,10 +24,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from codebase_mcp.embedding.embedder import ModelFacts, Vectors, unit_rows
-from codebase_mcp.embedding.folders import onnx_files
-from codebase_mcp.embedding.providers import ModelChoice, input_format_of
+from codebase_mcp.embedding.providers import Recipe, input_format_of, onnx_files
 from codebase_mcp.errors import EmbeddingUnavailable
-from codebase_mcp.telemetry.calls import embedding_call
+from codebase_mcp.telemetry.stopwatch import embedding_call
 
 if TYPE_CHECKING:
     from onnxruntime import InferenceSession
@@ -65,24 +64,24 @@ class Layout:
     passage_prefix: str
 
     @classmethod
-    def read(cls, choice: ModelChoice) -> Layout:
+    def read(cls, recipe: Recipe) -> Layout:
         """The layout of a folder, or of a single network file in it.
 
         Raises:
             EmbeddingUnavailable: a file is missing or invalid.
         """
-        path = Path(choice.model or "").expanduser().absolute()
+        path = Path(recipe.model or "").expanduser().absolute()
         folder, networks = path, onnx_files(path)
         if path.suffix == ".onnx" and path.is_file():
             folder, networks = path.parent, [path]
             if folder.name == "onnx":
                 folder = folder.parent
-        if not choice.model or not networks:
-            raise _no_model(f"There is no ONNX model in {path}", choice)
+        if not recipe.model or not networks:
+            raise _no_model(f"There is no ONNX model in {path}", recipe)
         tokenizer = folder / "tokenizer.json"
         if not tokenizer.is_file():
-            raise _no_model(f"There is no {tokenizer}", choice)
-        pooling = _pooling(folder, choice)
+            raise _no_model(f"There is no {tokenizer}", recipe)
+        pooling = _pooling(folder, recipe)
         limits = (
             _json(folder / "sentence_bert_config.json").get("max_seq_length"),
             _json(folder / "tokenizer_config.json").get("model_max_length"),
@@ -90,7 +89,7 @@ class Layout:
         token_limits = [int(n) for n in limits if isinstance(n, int) and 0 < n <= MOST_TOKENS]
         prompts = _json(folder / "config_sentence_transformers.json").get("prompts") or {}
         form = input_format_of(folder.name)
-        query, passage = choice.query_prefix, choice.passage_prefix
+        query, passage = recipe.query_prefix, recipe.passage_prefix
         return cls(
             folder.name,
             networks[0],
@@ -129,13 +128,13 @@ class OnnxEmbedder:
         )
 
     @classmethod
-    def open(cls, choice: ModelChoice) -> OnnxEmbedder:
+    def open(cls, recipe: Recipe) -> OnnxEmbedder:
         """The embedder of a folder.
 
         Raises:
             EmbeddingUnavailable: there is no such model, or onnxruntime is not installed.
         """
-        layout = Layout.read(choice)
+        layout = Layout.read(recipe)
         if find_spec("onnxruntime") is None:
             raise EmbeddingUnavailable(
                 f"onnxruntime, which runs the model {layout.name}, is not installed",
@@ -269,7 +268,7 @@ def _lower_priority() -> None:
             return  # it keeps its normal priority
 
 
-def _pooling(folder: Path, choice: ModelChoice) -> str:
+def _pooling(folder: Path, recipe: Recipe) -> str:
     """How a network pools: "mean" of its tokens' vectors, or "cls", the vector of the first token.
 
     Raises:
@@ -282,7 +281,7 @@ def _pooling(folder: Path, choice: ModelChoice) -> str:
         name for name, is_on in config.items() if name.startswith("pooling_mode_") and is_on is True
     ]
     if others and "pooling_mode_mean_tokens" not in others:
-        raise _no_model(f"The pooling of {folder} is neither mean nor cls: {others[0]}", choice)
+        raise _no_model(f"The pooling of {folder} is neither mean nor cls: {others[0]}", recipe)
     return "mean"
 
 
@@ -295,10 +294,10 @@ def _json(file: Path) -> dict[str, Any]:
     return content if isinstance(content, dict) else {}
 
 
-def _no_model(message: str, choice: ModelChoice) -> EmbeddingUnavailable:
+def _no_model(message: str, recipe: Recipe) -> EmbeddingUnavailable:
     return EmbeddingUnavailable(
         message,
         hint="With the provider onnx, CODEBASE_MCP_EMBEDDING_MODEL takes a folder with"
         " model.onnx or onnx/model.onnx and tokenizer.json, as sentence-transformers exports it.",
-        details={"model": choice.model},
+        details={"model": recipe.model},
     )

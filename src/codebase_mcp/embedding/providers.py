@@ -1,47 +1,67 @@
-"""The table of embedding providers. Opening a model sends no request.
+"""The table of embedding providers, and where the files of a model are. Nothing is downloaded.
 
-A service gets its first request when a vector is first needed: tasks, entities and work items need
-none.
+Opening a model sends no request. A service gets its first request when a vector is first needed:
+tasks, entities and work items need none.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from codebase_mcp.embedding.folders import HUB_CACHE, holds_onnx, model_folder
 from codebase_mcp.errors import EmbeddingUnavailable
 
 if TYPE_CHECKING:
     from codebase_mcp.embedding.embedder import Embedder
-    from codebase_mcp.embedding.remote import EmbeddingApi
-
+    from codebase_mcp.embedding.static import StaticEmbedder
 
 Provider = Literal["static", "onnx", "ollama", "openai"]
 
+# The default download folder of the Hugging Face hub.
+HUB_CACHE = Path("~/.cache/huggingface/hub")
+
+BUILTIN = Path(__file__).parent / "builtin"
+BUILTIN_NAME = "builtin"
+
+STATIC_MODEL_FILES = ("model.safetensors", "tokenizer.json")
+
+# Eight-bit networks come first: every processor runs them, at twice the speed.
+_PREFERRED_NETWORKS = ("model_quantized", "model_int8", "model")
+
 
 @dataclass(frozen=True, slots=True)
-class ModelChoice:
-    """A model and how to reach it.
+class Recipe:
+    """How to open a model.
 
     ``model`` is for ``static`` a folder or a name in the Hugging Face cache (None: the built-in
     model), for ``onnx`` a folder, for a service its name there (None: the provider's default). A
-    prefix of None is that of the model's `InputFormat`. A ``base_url`` of None is the
-    provider's default address.
+    prefix of None is that of the model's `InputFormat`.
     """
 
     provider: Provider = "static"
     model: str | None = None
-    base_url: str | None = field(default=None, repr=False)  # may hold a user and password
-    api_key: str | None = field(default=None, repr=False)
-    batch_size: int = 50
-    timeout_s: float = 60.0
     query_prefix: str | None = None
     passage_prefix: str | None = None
-    hub_cache: Path = HUB_CACHE
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceAccess:
+    """How this process reaches services: addresses and keys by provider, and limits.
+
+    Without an address, the provider's default counts.
+    """
+
+    urls: Mapping[Provider, str] = field(default_factory=dict, repr=False)  # may hold passwords
+    api_keys: Mapping[Provider, str] = field(default_factory=dict, repr=False)
+    batch_size: int = 50
+    timeout_s: float = 60.0
+
+
+NO_SERVICES = ServiceAccess()
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,14 +71,16 @@ class ProviderEntry:
     ``url_setting`` and ``key_setting`` name the fields of ``Settings`` with the address and the key
     of a service. A service without a ``key_setting`` is never sent a key; it is chosen where only
     its address is set. ``missing_key_hint`` says what to do when the default address has no key.
+    ``health_field`` is a field of ``/health`` that also has the state of the service.
     """
 
-    open: Callable[[ModelChoice], Embedder]
+    open: Callable[[Recipe, ServiceAccess], Embedder]
     default_url: str = ""
     default_model: str = ""
     url_setting: str = ""
     key_setting: str = ""
     missing_key_hint: str = ""
+    health_field: str = ""
 
     @property
     def is_service(self) -> bool:
@@ -126,13 +148,13 @@ def input_format_of(model: str) -> InputFormat:
     return next(formats, InputFormat())
 
 
-def open_embedder(choice: ModelChoice) -> Embedder:
-    """The embedder of a choice; a static model is read, a service gets no request yet.
+def open_embedder(recipe: Recipe, access: ServiceAccess = NO_SERVICES) -> Embedder:
+    """The embedder of a recipe; a static model is read, a service gets no request yet.
 
     Raises:
         EmbeddingUnavailable: there is no such model, a key is missing, or an address is invalid.
     """
-    return PROVIDERS[choice.provider].open(choice)
+    return PROVIDERS[recipe.provider].open(recipe, access)
 
 
 def provider_of_folder(model: str | None) -> Provider:
@@ -140,70 +162,158 @@ def provider_of_folder(model: str | None) -> Provider:
     return "onnx" if holds_onnx(model) else "static"
 
 
-# Each opener imports its modules: the static model needs no HTTP client, a service no tables, and
-# both take a while to import.
+@dataclass(frozen=True, slots=True)
+class StaticSource:
+    """The folder of a Model2Vec model, and the name to show for it; a call loads the model.
+
+    A worker process receives this instead of the model.
+    """
+
+    folder: Path
+    name: str
+
+    def __call__(self) -> StaticEmbedder:
+        # Each provider imports its modules when it opens a model: the static model needs no HTTP
+        # client, a service no tables, and both take a while to import.
+        from codebase_mcp.embedding.static import StaticEmbedder  # noqa: PLC0415
+
+        return StaticEmbedder.load(self.folder, self.name)
 
 
-def _open_static(choice: ModelChoice) -> Embedder:
-    from codebase_mcp.embedding.static import StaticEmbedder  # noqa: PLC0415
+def onnx_files(folder: Path) -> list[Path]:
+    """The ONNX networks in a folder, in order of preference."""
+    files = [*folder.glob("model*.onnx"), *folder.glob("onnx/model*.onnx")]
+    order = _PREFERRED_NETWORKS
+    return sorted(files, key=lambda f: (order.index(f.stem) if f.stem in order else 9, f.name))
 
-    location = model_folder(choice.model, hub_cache=choice.hub_cache)
-    return StaticEmbedder.load(location.folder, location.name)
+
+def holds_onnx(model: str | None) -> bool:
+    """Whether a configured model is an ONNX network, or a folder that holds a network."""
+    if model is None:
+        return False
+    path = Path(model).expanduser()
+    return (path.suffix == ".onnx" and path.is_file()) or bool(onnx_files(path))
 
 
-def _open_onnx(choice: ModelChoice) -> Embedder:
+def model_folder(model: str | None, *, hub_cache: Path = HUB_CACHE) -> StaticSource:
+    """The folder of a static model: the built-in model, a path, or a name in the hub's cache.
+
+    Raises:
+        EmbeddingUnavailable: there is no such model, or the name is ambiguous.
+    """
+    if model is None:
+        return StaticSource(BUILTIN, BUILTIN_NAME)
+    folder = Path(model).expanduser()
+    if folder.is_dir():
+        if _is_transformer(folder):
+            raise EmbeddingUnavailable(
+                f"{folder} holds a transformer, but no network in ONNX",
+                hint="Export it into the folder: optimum-cli export onnx, or in Python"
+                " SentenceTransformer(folder, backend='onnx').save_pretrained(folder).",
+                details={"model": model},
+            )
+        return StaticSource(folder.absolute(), folder.name)
+    if model.startswith(("/", ".", "~")) or folder.is_absolute() or model.count("/") > 1:
+        raise _not_found(f"There is no folder {folder}", model)
+    return _in_cache(model, hub_cache.expanduser())
+
+
+def _is_transformer(folder: Path) -> bool:
+    """Whether a folder holds a network of layers, not a table of vectors."""
+    try:
+        content = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return False
+    return isinstance(content, dict) and "num_attention_heads" in content
+
+
+def _in_cache(model: str, cache: Path) -> StaticSource:
+    """A model by its name on the hub, with or without its publisher."""
+    suffix = model.lower().replace("/", "--")
+    entries = [
+        entry
+        for entry in (sorted(cache.glob("models--*")) if cache.is_dir() else [])
+        if entry.name.lower().removeprefix("models--") == suffix
+        or ("/" not in model and entry.name.lower().endswith(f"--{suffix}"))
+    ]
+    names = [entry.name.removeprefix("models--").replace("--", "/", 1) for entry in entries]
+    if len(entries) > 1:
+        raise _not_found(f"{model} is ambiguous: {', '.join(names)}", model)
+    for snapshot in [s for entry in entries for s in _snapshots(entry)]:
+        if all((snapshot / file).is_file() for file in STATIC_MODEL_FILES):
+            return StaticSource(snapshot, names[0])
+    if entries:
+        incomplete = f"{names[0]} in the Hugging Face cache is not a complete Model2Vec model"
+        raise _not_found(incomplete, model)
+    raise _not_found(f"There is neither a folder {model} nor such a model in {cache}", model)
+
+
+def _snapshots(entry: Path) -> list[Path]:
+    """The downloaded versions of a model: first the target of ``main``, then the newest."""
+    snapshots = [s for s in (entry / "snapshots").glob("*") if s.is_dir()]
+    main = entry / "refs" / "main"
+    commit = main.read_text(encoding="utf-8").strip() if main.is_file() else ""
+    return sorted(snapshots, key=lambda s: (s.name == commit, s.stat().st_mtime), reverse=True)
+
+
+def _not_found(message: str, model: str) -> EmbeddingUnavailable:
+    return EmbeddingUnavailable(
+        message,
+        hint="CODEBASE_MCP_EMBEDDING_MODEL takes a folder with model.safetensors and tokenizer.json"
+        " (Model2Vec), or the name of such a model in the Hugging Face cache, such as"
+        " minishlab/potion-base-8M. Unset it for the built-in model.",
+        details={"model": model},
+    )
+
+
+def _open_static(recipe: Recipe, _: ServiceAccess) -> Embedder:
+    return model_folder(recipe.model)()
+
+
+def _open_onnx(recipe: Recipe, _: ServiceAccess) -> Embedder:
     from codebase_mcp.embedding.onnx import OnnxEmbedder  # noqa: PLC0415
 
-    return OnnxEmbedder.open(choice)
+    return OnnxEmbedder.open(recipe)
 
 
-def _open_ollama(choice: ModelChoice) -> Embedder:
-    from codebase_mcp.embedding.ollama import OllamaApi  # noqa: PLC0415
-
-    return _open_service(choice, OllamaApi())
-
-
-def _open_openai(choice: ModelChoice) -> Embedder:
-    from codebase_mcp.embedding.openai import OpenAIApi  # noqa: PLC0415
-
-    return _open_service(choice, OpenAIApi())
-
-
-def _open_service(choice: ModelChoice, api: EmbeddingApi) -> Embedder:
+def _open_service(recipe: Recipe, access: ServiceAccess) -> Embedder:
     from codebase_mcp.embedding.endpoint import Endpoint  # noqa: PLC0415
     from codebase_mcp.embedding.remote import RemoteEmbedder, RemoteModel  # noqa: PLC0415
+    from codebase_mcp.embedding.services import APIS  # noqa: PLC0415
 
-    entry = PROVIDERS[choice.provider]
-    api_key = choice.api_key if entry.key_setting else None
-    if entry.missing_key_hint and api_key is None and choice.base_url is None:
+    entry = PROVIDERS[recipe.provider]
+    url = access.urls.get(recipe.provider)
+    api_key = access.api_keys.get(recipe.provider) if entry.key_setting else None
+    if entry.missing_key_hint and api_key is None and url is None:
         raise EmbeddingUnavailable(
             f"{entry.default_url} needs a key, and none is set", hint=entry.missing_key_hint
         )
-    name = choice.model or entry.default_model
+    name = recipe.model or entry.default_model
     form = input_format_of(name)
     model = RemoteModel(
-        choice.provider,
+        recipe.provider,
         name,
-        form.query_prefix if choice.query_prefix is None else choice.query_prefix,
-        form.passage_prefix if choice.passage_prefix is None else choice.passage_prefix,
+        form.query_prefix if recipe.query_prefix is None else recipe.query_prefix,
+        form.passage_prefix if recipe.passage_prefix is None else recipe.passage_prefix,
         form.max_chars,
     )
-    url = choice.base_url or entry.default_url
-    endpoint = Endpoint(url, api_key=api_key, timeout_s=choice.timeout_s)
-    return RemoteEmbedder(model, api, endpoint, batch_size=choice.batch_size)
+    endpoint = Endpoint(url or entry.default_url, api_key=api_key, timeout_s=access.timeout_s)
+    api = APIS[recipe.provider]()
+    return RemoteEmbedder(model, api, endpoint, batch_size=access.batch_size)
 
 
 PROVIDERS: Mapping[Provider, ProviderEntry] = {
     "static": ProviderEntry(_open_static),
     "onnx": ProviderEntry(_open_onnx),
     "ollama": ProviderEntry(
-        _open_ollama,
+        _open_service,
         default_url="http://127.0.0.1:11434",
         default_model="nomic-embed-text",
         url_setting="ollama_url",
+        health_field="ollama",  # programs written against codebase-mcp v1 read it
     ),
     "openai": ProviderEntry(
-        _open_openai,
+        _open_service,
         default_url="https://api.openai.com/v1",
         default_model="text-embedding-3-small",
         url_setting="openai_url",

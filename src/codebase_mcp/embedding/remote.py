@@ -18,10 +18,9 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 
 from codebase_mcp.embedding.embedder import ModelFacts, Vectors, as_sent, unit_rows
-from codebase_mcp.embedding.endpoint import Endpoint
-from codebase_mcp.embedding.failures import Failure, FailureKind, RetryPolicy
+from codebase_mcp.embedding.endpoint import Endpoint, Failure, FailureKind, RetryPolicy
 from codebase_mcp.errors import EmbeddingUnavailable
-from codebase_mcp.telemetry.calls import embedding_call
+from codebase_mcp.telemetry.stopwatch import embedding_call
 
 _log = logging.getLogger(__name__)
 
@@ -257,21 +256,18 @@ class RemoteEmbedder:
         return rows
 
     async def _ask(self, texts: Sequence[str], policy: RetryPolicy) -> list[Row]:
-        with embedding_call(self._model.provider, self._model.model, len(texts)):
-            return await self._answered(texts, policy)
-
-    async def _answered(self, texts: Sequence[str], policy: RetryPolicy) -> list[Row]:
         path, body = self._api.embed_request(self._model.model, texts)
-        answer = await self._endpoint.ask("POST", path, body, texts=len(texts), policy=policy)
-        try:
-            rows = self._api.parse_vectors(answer)
-        except (ValueError, KeyError, TypeError, AttributeError):
-            raise Failure("the response does not follow the protocol", status=200) from None
-        if len(rows) != len(texts):
-            raise Failure(f"{len(rows)} vectors for {len(texts)} texts", status=200)
-        if not all(isinstance(row, list) and row for row in rows):
-            raise Failure("the response does not follow the protocol", status=200)
-        return rows
+        with embedding_call(self._model.provider, self._model.model, len(texts)):
+            answer = await self._endpoint.ask("POST", path, body, texts=len(texts), policy=policy)
+            try:
+                rows = self._api.parse_vectors(answer)
+            except (ValueError, KeyError, TypeError, AttributeError):
+                rows = [None] * len(texts)
+            if len(rows) != len(texts):
+                raise Failure(f"{len(rows)} vectors for {len(texts)} texts", status=200)
+            if not all(isinstance(row, list) and row for row in rows):
+                raise Failure("the response does not follow the protocol", status=200)
+            return rows
 
     def _unit_vectors(self, rows: Sequence[Row], dimension: int, refusals: _Refusals) -> Vectors:
         """Rows as unit vectors; zeros for an empty or infinite row.

@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from hashlib import sha256
 from pathlib import Path
@@ -21,10 +20,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from codebase_mcp.embedding.embedder import ModelFacts, Passages, Vectors, unit_rows
-from codebase_mcp.embedding.folders import BUILTIN, BUILTIN_NAME
+from codebase_mcp.embedding.providers import BUILTIN, BUILTIN_NAME, StaticSource
 from codebase_mcp.embedding.thesaurus import TokenIds, thesaurus_of
 from codebase_mcp.errors import EmbeddingUnavailable
-from codebase_mcp.telemetry.calls import embedding_call
+from codebase_mcp.telemetry.stopwatch import embedding_call
 from codebase_mcp.text.counting import Lexicon, WordTable
 from codebase_mcp.text.tokens import MAX_WORD_CHARS, split_word, words_of
 
@@ -35,17 +34,6 @@ if TYPE_CHECKING:
 POOLING_VERSION = 1
 
 TokenTable = NDArray[np.float32] | NDArray[np.int8]
-
-
-@dataclass(frozen=True, slots=True)
-class StaticSource:
-    """Loads the model of a folder; a worker process receives this instead of the model."""
-
-    folder: Path
-    name: str
-
-    def __call__(self) -> StaticEmbedder:
-        return StaticEmbedder.load(self.folder, self.name)
 
 
 class StaticEmbedder:

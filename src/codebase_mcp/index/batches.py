@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from codebase_mcp.chunking.grammars import unpack
 from codebase_mcp.database.connection import Database, HeldLocks, Transaction
 from codebase_mcp.database.projects import Project
-from codebase_mcp.embedding.embedder import LocalModel
+from codebase_mcp.embedding.static import StaticEmbedder
 from codebase_mcp.errors import CodebaseError, DatabaseUnavailable, IndexingFailed
 from codebase_mcp.index import store
 from codebase_mcp.index.identity import blob_id_of_content
@@ -25,9 +25,8 @@ from codebase_mcp.index.progress import RunProgress
 from codebase_mcp.index.runs import RunRecord
 from codebase_mcp.index.store import FileRecord, Snapshot
 from codebase_mcp.model import SourceFile
-from codebase_mcp.source.encoding import UTF8
-from codebase_mcp.source.read import Content, Skipped, SourceText
-from codebase_mcp.telemetry.calls import texts_embedded
+from codebase_mcp.source.read import UTF8, Content, Skipped, SourceText
+from codebase_mcp.telemetry.metrics import texts_embedded
 from codebase_mcp.telemetry.stopwatch import step
 
 # A killed run loses at most a batch per worker, and a worker holds a batch in memory.
@@ -38,24 +37,20 @@ BATCH_FILES = 500
 FLUSH_CHUNKS = 500
 
 
-ReadFiles = Callable[[Sequence[SourceFile]], Sequence[Content]]
-"""Reads some files of a listing, in the same order."""
-
-
 @dataclass(slots=True)
 class Batches:
     """The batches of a run, a few of them processed concurrently.
 
-    ``stored`` are the files of the snapshot before the run, by path. ``record`` stores the
-    progress, if there is one.
+    ``read_files`` keeps the order of the files. ``stored`` are the files of the snapshot before the
+    run, by path. ``record`` stores the progress, if there is one.
     """
 
     database: Database
     pool: PreparerPool
     project: Project
     snapshot: Snapshot
-    model: LocalModel
-    read_files: ReadFiles
+    model: StaticEmbedder
+    read_files: Callable[[Sequence[SourceFile]], Sequence[Content]]
     stored: Mapping[str, StoredFile]
     counts: RunCounts
     progress: Callable[[RunProgress], None]
@@ -150,7 +145,8 @@ class Batches:
         """Prepare the new texts of a batch and store the batch."""
         job = Job(self.snapshot.profile.id, self.snapshot.generation, self.model)
         async with self._transaction() as tx:
-            embedded = await store.embedded_blobs(tx, self.snapshot.profile.id, texts)
+            stored = await store.stored_blobs(tx, self.snapshot.profile.id, texts)
+        embedded = {blob_id for blob_id, (_, is_embedded) in stored.items() if is_embedded}
         files: Sequence[FileRecord] = records
         while files:
             fresh = [texts[i] for i in {f.blob_id for f in files} if i not in embedded]

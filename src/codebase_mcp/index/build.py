@@ -9,32 +9,30 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
-from uuid import UUID, uuid4
+from uuid import UUID
 
-from codebase_mcp.database.connection import Database, HeldLocks, Transaction
+from codebase_mcp.database.connection import Database, HeldLocks
 from codebase_mcp.database.naming import index_lock
 from codebase_mcp.database.projects import Project
-from codebase_mcp.embedding.embedder import LocalModel
 from codebase_mcp.embedding.models import Models
 from codebase_mcp.embedding.profile import Profile
+from codebase_mcp.embedding.static import StaticEmbedder
 from codebase_mcp.errors import CodebaseError, IndexingFailed
-from codebase_mcp.index import purge, store
+from codebase_mcp.index import store
 from codebase_mcp.index.batches import Batches
-from codebase_mcp.index.identity import PROGRAM_VERSION, View, repository_id_of
-from codebase_mcp.index.path_scope import PathScope
-from codebase_mcp.index.plan import Plan, RunCounts, make_plan
+from codebase_mcp.index.identity import PROGRAM_VERSION, View
+from codebase_mcp.index.plan import PathScope, Plan, RunCounts, RunRequest, make_plan
 from codebase_mcp.index.pool import PreparerPool
-from codebase_mcp.index.progress import RunProgress, paced, waiting
-from codebase_mcp.index.purge import Purged
+from codebase_mcp.index.progress import paced, waiting
 from codebase_mcp.index.runs import RunRecord, recorded
 from codebase_mcp.index.store import StoredRepository
 from codebase_mcp.model import Listing
-from codebase_mcp.source.selection import EVERYTHING, Selection, secrets_in
+from codebase_mcp.source.selection import secrets_in
 from codebase_mcp.source.source_tree import SourceTree, source_tree_at
 from codebase_mcp.telemetry.stopwatch import step
 
@@ -77,30 +75,6 @@ class RunResult:
 
 
 @dataclass(frozen=True, slots=True)
-class _RunRequest:
-    """The parameters of a run; ``started`` in seconds on the monotonic clock."""
-
-    project: Project
-    root: Path
-    selection: Selection
-    operation_id: UUID
-    progress: Callable[[RunProgress], None]
-    name: str | None = None
-    force: bool = False
-    is_requested: bool = False
-    ignore_patterns: Sequence[str] | None = None
-    started: float = field(default_factory=time.monotonic)
-
-    @property
-    def repository_id(self) -> UUID:
-        return repository_id_of(self.project, self.root)
-
-    def shows_same_secrets(self, before: StoredRepository) -> bool:
-        """Whether the last run showed the secrets of the same files as this run."""
-        return secrets_in(before.selected_by) == secrets_in(self.selection.chosen_by)
-
-
-@dataclass(frozen=True, slots=True)
 class Indexer:
     """Runs index jobs against one database."""
 
@@ -108,94 +82,45 @@ class Indexer:
     models: Models
     pool: PreparerPool
 
-    async def run(
-        self,
-        project: Project,
-        root: Path,
-        *,
-        name: str | None = None,
-        force: bool = False,
-        selection: Selection = EVERYTHING,
-        ignore_patterns: Sequence[str] | None = None,
-        operation_id: UUID | None = None,
-        progress: Callable[[RunProgress], None] = lambda _: None,
-    ) -> RunResult:
-        """Update the index of the tree at ``root`` to its selected files.
+    async def run(self, request: RunRequest, paths: Iterable[str] | None = None) -> RunResult:
+        """Update the index of a tree to its selected files, or to those at some paths.
 
-        ``ignore_patterns`` leave out more of them, in this run and later runs; without them the
-        patterns of an earlier run hold.
+        The paths are files or directories, existing or deleted. The run is one of the whole tree if
+        the repository is new or bare, its last run is incomplete, or the paths affect other files.
 
         A second run on the same repository waits for the first. An existing index keeps its model;
-        a new or forced index gets the current primary model. ``operation_id`` identifies the run.
+        a new or forced index gets the current primary model.
 
         Raises:
             DatabaseUnavailable: before anything was stored; later the result has the status
                 ``failed``, and stored batches stay searchable.
             EmbeddingUnavailable: the model of the index is no longer available.
         """
-        operation = operation_id or uuid4()
-        with paced(progress) as pace:
-            request = _RunRequest(
-                project,
-                root,
-                selection,
-                operation,
-                pace.follow,
-                name=name,
-                force=force,
-                is_requested=True,
-                ignore_patterns=ignore_patterns,
-            )
-            async with self._locked(project, request.repository_id) as held:
-                run = await self._run_full(request, await self._load(request), held)
+        scope = None
+        if paths is not None:
+            scope = await asyncio.to_thread(PathScope.at, request.root, paths)
+        with paced(request.progress) as pace:
+            request = replace(request, progress=pace.follow)
+            async with self.locked(request.project, request.repository_id) as held:
+                async with self.database.transaction(request.project, readonly=True) as tx:
+                    before = await store.load_repository(tx, request.repository_id)
+                run = scope and await self._run_partial(request, before, scope, held)
+                run = run or await self._run_full(request, before, held, is_requested=scope is None)
             pace.end(run)
         return run
-
-    async def update(
-        self,
-        project: Project,
-        root: Path,
-        paths: Iterable[str],
-        *,
-        selection: Selection = EVERYTHING,
-        progress: Callable[[RunProgress], None] = lambda _: None,
-    ) -> RunResult:
-        """Update the index for some paths: files or directories, existing or deleted.
-
-        It becomes a run of the whole tree if the repository is new or bare, its last run is
-        incomplete, or the paths affect other files.
-
-        Raises:
-            DatabaseUnavailable, EmbeddingUnavailable: as ``run``.
-        """
-        scope = await asyncio.to_thread(PathScope.at, root, paths)
-        with paced(progress) as pace:
-            request = _RunRequest(project, root, selection, uuid4(), pace.follow)
-            async with self._locked(project, request.repository_id) as held:
-                before = await self._load(request)
-                run = await self._run_partial(request, before, scope, held)
-                run = run or await self._run_full(request, before, held)
-            pace.end(run)
-        return run
-
-    async def _load(self, request: _RunRequest) -> StoredRepository:
-        async with self.database.transaction(request.project, readonly=True) as tx:
-            return await store.load_repository(tx, request.repository_id)
 
     async def _run_full(
-        self, request: _RunRequest, before: StoredRepository, held: HeldLocks
+        self, request: RunRequest, before: StoredRepository, held: HeldLocks, *, is_requested: bool
     ) -> RunResult:
         project, repository_id = request.project, request.repository_id
-        record = RunRecord(
-            self.database, project, repository_id, request.root, request.operation_id
-        )
-        async with recorded(record, is_requested=request.is_requested):
+        record = RunRecord(self.database, request)
+        async with recorded(record, is_requested=is_requested):
             with step("list"):
                 tree = await _source_tree(request, before)
                 listing = await asyncio.to_thread(tree.list_files)
             model, profile, rebuild = await self._model_for(request, before)
             async with step("plan"), self.database.transaction(project) as tx:
-                name = await self._open_repository(tx, request)
+                name = await store.open_repository(tx, request)
                 snapshot = await store.open_snapshot(
                     tx, View(repository_id), profile, rebuild=rebuild
                 )
@@ -226,13 +151,13 @@ class Indexer:
         return run.with_notice(_not_fetched(listing)) if listing.not_fetched else run
 
     async def _run_partial(
-        self, request: _RunRequest, before: StoredRepository, scope: PathScope, held: HeldLocks
+        self, request: RunRequest, before: StoredRepository, scope: PathScope, held: HeldLocks
     ) -> RunResult | None:
         """A run over a part of the tree; None if a full run is needed.
 
         It is short and not recorded.
         """
-        if scope.affects_other_files or not request.shows_same_secrets(before):
+        if scope.affects_other_files or not _shows_same_secrets(request, before):
             return None
         tree = await _source_tree(request, before)
         if tree.is_commit:
@@ -247,7 +172,7 @@ class Indexer:
         with step("list"):
             listing = await asyncio.to_thread(tree.list_files, scope.paths)
         async with step("plan"), self.database.transaction(project) as tx:
-            name = await self._open_repository(tx, request)
+            name = await store.open_repository(tx, request)
             stored = await store.stored_files(tx, snapshot.id, scope)
             plan = make_plan(listing, stored)
             if plan.removed:
@@ -270,20 +195,9 @@ class Indexer:
         )
         return self._result(request, plan, counts, error, name=name, profile=snapshot.profile)
 
-    async def _open_repository(self, tx: Transaction, request: _RunRequest) -> str:
-        """Create the repository if it is new, and store the settings of this run; its name."""
-        return await store.open_repository(
-            tx,
-            request.project,
-            request.root,
-            request.name,
-            request.selection.chosen_by,
-            ignore_patterns=request.ignore_patterns,
-        )
-
     def _result(
         self,
-        request: _RunRequest,
+        request: RunRequest,
         plan: Plan,
         counts: RunCounts,
         error: CodebaseError | None,
@@ -316,22 +230,11 @@ class Indexer:
 
     async def remove(self, project: Project, repository_id: UUID) -> bool:
         """Remove a repository and everything that only it used; False if it is unknown."""
-        async with self._locked(project, repository_id), self.database.transaction(project) as tx:
+        async with self.locked(project, repository_id), self.database.transaction(project) as tx:
             return await store.remove_repository(tx, repository_id)
 
-    async def purge(self, project: Project, repository_id: UUID, scope: PathScope | None) -> Purged:
-        """Erase a repository, or some paths of it, at once; count the rows before and after."""
-        async with self._locked(project, repository_id):
-            async with self.database.transaction(project) as tx:
-                marked = await purge.mark(tx, repository_id, scope)
-                before = await purge.count_rows(tx, marked)
-                await purge.erase(tx, marked)
-            async with self.database.transaction(project, readonly=True) as tx:
-                after = await purge.count_rows(tx, marked)
-        return Purged(before, after, marked.paths, marked.shared)
-
     @asynccontextmanager
-    async def _locked(self, project: Project, repository_id: UUID) -> AsyncIterator[HeldLocks]:
+    async def locked(self, project: Project, repository_id: UUID) -> AsyncIterator[HeldLocks]:
         """Lock a repository's index against changes by other runs."""
         locks = self.database.session_locks(project, [index_lock(repository_id)])
         async with AsyncExitStack() as stack:
@@ -340,8 +243,8 @@ class Indexer:
             yield held
 
     async def _model_for(
-        self, request: _RunRequest, before: StoredRepository
-    ) -> tuple[LocalModel, Profile, bool]:
+        self, request: RunRequest, before: StoredRepository
+    ) -> tuple[StaticEmbedder, Profile, bool]:
         """The model of a run, its profile, and whether the run rebuilds the index.
 
         Called without an open transaction, as a model may take long to answer. An index of an
@@ -351,7 +254,7 @@ class Indexer:
         stored = before.profile
         if stored is None or request.force:
             model = await self.models.primary()
-        elif self._is_outdated(stored) or not request.shows_same_secrets(before):
+        elif self._is_outdated(stored) or not _shows_same_secrets(request, before):
             model = await self.models.primary_for(stored)
         else:
             _require_readable(stored)
@@ -364,13 +267,18 @@ class Indexer:
         return self.models.is_outdated(profile, PROGRAM_VERSION)
 
 
-async def _source_tree(request: _RunRequest, before: StoredRepository) -> SourceTree:
+async def _source_tree(request: RunRequest, before: StoredRepository) -> SourceTree:
     """The files of the repository, without ignored files."""
     ignored = request.ignore_patterns
     if ignored is None:
         ignored = before.ignore_patterns
     selection = request.selection.ignoring(request.root, ignored)
     return await asyncio.to_thread(source_tree_at, request.root, selection)
+
+
+def _shows_same_secrets(request: RunRequest, before: StoredRepository) -> bool:
+    """Whether the last run showed the secrets of the same files as this run."""
+    return secrets_in(before.selected_by) == secrets_in(request.selection.chosen_by)
 
 
 def _require_readable(profile: Profile) -> None:

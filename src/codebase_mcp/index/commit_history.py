@@ -27,11 +27,10 @@ from codebase_mcp.database.queries import load_queries
 from codebase_mcp.embedding.embedder import Vectors
 from codebase_mcp.embedding.models import Model
 from codebase_mcp.errors import IndexingFailed
+from codebase_mcp.index.commits import load_refs
 from codebase_mcp.index.prepare import bm25_weights, strongest
-from codebase_mcp.index.refs import load_refs
 from codebase_mcp.index.store import WRITE_LOCK
-from codebase_mcp.secrets.masking import mask
-from codebase_mcp.secrets.version import SECRETS_VERSION
+from codebase_mcp.secrets.masking import SECRETS_VERSION, mask
 from codebase_mcp.source.commit_log import (
     Commit,
     Tip,
@@ -125,6 +124,7 @@ async def refresh_history(
     async with database.transaction(project, readonly=True) as tx:
         stored = await _stored(tx, repository_id)
         renew = renew and bool(stored and stored.commits) and await lacks_texts(tx, model)
+        is_locked = not wait and bool(await tx.held([index_lock(repository_id)]))
     if stored is None:
         return 0
     depth = stored.depth if depth is None else depth
@@ -133,7 +133,7 @@ async def refresh_history(
     tip = await _tip(root, depth, stored.refs)
     if stored.is_of(depth, tip) and not renew:
         return stored.commits
-    if not wait and await _is_locked(database, project, repository_id):
+    if is_locked:
         raise IndexingFailed("an index run is in progress")
     lock = database.session_locks(project, [index_lock(repository_id)])
     async with step("history"), lock, database.transaction(project) as tx:
@@ -147,11 +147,6 @@ async def refresh_history(
             count = await _make_equal(tx, repository_id, tip, depth)
         await make_searchable(tx, model)
         return count
-
-
-async def _is_locked(database: Database, project: Project, repository_id: UUID) -> bool:
-    async with database.try_locks() as locks:
-        return not await locks.acquire(project, index_lock(repository_id))
 
 
 async def _stored(tx: Transaction, repository_id: UUID) -> _Stored | None:
@@ -243,21 +238,13 @@ def assign_positions(listed: Sequence[str], stored: Mapping[str, int]) -> dict[s
     return positions
 
 
-@dataclass(frozen=True, slots=True)
-class CommitText:
-    """The embedded texts of a commit: its subject, and its whole message with its paths."""
-
-    subject: str
-    whole: str
-
-
-def commit_text(message: str, paths: Sequence[str]) -> CommitText:
-    """The text of a commit, without trailers, with each word of its paths once."""
+def commit_text(message: str, paths: Sequence[str]) -> tuple[str, str]:
+    """The subject of a commit, and its message without trailers with each word of its paths."""
     said = _TRAILER.sub("", message[:MAX_CHARS]).strip()
     words = dict.fromkeys(
         word for path in paths[:MAX_PATHS] for word in _SEPARATORS.split(path) if word
     )
-    return CommitText(said.partition("\n")[0], "\n".join(filter(None, [said, " ".join(words)])))
+    return said.partition("\n")[0], "\n".join(filter(None, [said, " ".join(words)]))
 
 
 def texts_version(model: Model) -> str:
@@ -277,17 +264,17 @@ async def make_searchable(tx: Transaction, model: Model) -> None:
         # An earlier version stored messages with their secrets.
         messages = [mask(message).text for _, _, message, _ in rows]
         texts = [commit_text(message, row[3]) for message, row in zip(messages, rows, strict=True)]
-        passages = [*(text.whole for text in texts), *(text.subject for text in texts)]
-        vectors = await model.embedder.embed_passages(passages)
-        columns = await asyncio.to_thread(_columns, texts, vectors)
+        subjects, wholes = zip(*texts, strict=True)
+        vectors = await model.embedder.embed_passages([*wholes, *subjects])
+        columns = await asyncio.to_thread(_columns, wholes, vectors)
         commits = {"repository_ids": [row[0] for row in rows], "hashes": [row[1] for row in rows]}
         await tx.execute(_SQL["mask"], **commits, messages=messages)
         await tx.execute(_SQL["store"], model=version, **commits, **columns)
 
 
-def _columns(texts: Sequence[CommitText], vectors: Vectors) -> dict[str, list[str]]:
+def _columns(texts: Sequence[str], vectors: Vectors) -> dict[str, list[str]]:
     """The columns of some commits, in PostgreSQL's text syntax."""
-    counts = term_table().count(Lexicon().bags([text.whole for text in texts]))
+    counts = term_table().count(Lexicon().bags(texts))
     weights = bm25_weights(counts, _AVERAGE_TERMS)
     terms, lex = [], []
     for row in range(len(texts)):

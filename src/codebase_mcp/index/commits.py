@@ -2,17 +2,19 @@
 
 Its files are listed from git's objects and compared by hash with the stored files. Only new content
 is read and embedded. A commit that differs little from another snapshot gets a snapshot that stores
-the differences from this base.
+the differences from this base. A commit stays searchable as long as a ref leads to it, or a search
+has used it not long ago.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 from uuid import UUID
 
-from codebase_mcp.database.connection import Database, HeldLocks, Transaction
+from codebase_mcp.database.connection import Database, Transaction
 from codebase_mcp.database.naming import commit_lock
 from codebase_mcp.database.projects import Project
 from codebase_mcp.database.queries import load_queries
@@ -20,7 +22,6 @@ from codebase_mcp.embedding.models import Models
 from codebase_mcp.embedding.profile import Profile
 from codebase_mcp.errors import IndexingFailed
 from codebase_mcp.index import store
-from codebase_mcp.index.batches import Batches
 from codebase_mcp.index.identity import PROGRAM_VERSION, View
 from codebase_mcp.index.plan import (
     MAX_DIFFERENT_SHARE,
@@ -30,16 +31,18 @@ from codebase_mcp.index.plan import (
     plan_commit,
     share_of_same,
 )
-from codebase_mcp.index.pool import PreparerPool
 from codebase_mcp.index.progress import RunProgress
 from codebase_mcp.index.store import Snapshot
-from codebase_mcp.model import SourceFile
+from codebase_mcp.model import Listing, SourceFile
 from codebase_mcp.source.classify import CLASSIFY_VERSION
-from codebase_mcp.source.commit_listing import CommitListing, list_files_at
 from codebase_mcp.source.git_directory import GitRepository
 from codebase_mcp.source.read import Content, read_objects
 from codebase_mcp.source.selection import Selection
+from codebase_mcp.source.source_tree import list_files_at
 from codebase_mcp.telemetry.stopwatch import step
+
+if TYPE_CHECKING:
+    from codebase_mcp.index.pool import PreparerPool
 
 _SQL = load_queries("codebase_mcp.index", "commits.sql")
 
@@ -61,19 +64,6 @@ class CommitRun:
     commit: str
     chunks_created: int
     errors: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class _Request:
-    project: Project
-    repository_id: UUID
-    repository: GitRepository
-    commit: str
-    selection: Selection
-
-    @property
-    def view(self) -> View:
-        return View(self.repository_id, self.commit)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,12 +102,12 @@ class CommitIndexer:
             SnapshotDropped: a rebuild ended meanwhile, or no ref means the commit any more.
             DatabaseUnavailable, EmbeddingUnavailable: as for the working tree.
         """
-        request = _Request(project, repository_id, repository, commit, selection)
+        view = View(repository_id, commit)
         lock = commit_lock(repository_id, commit)
         async with self.database.session_locks(project, [lock]) as held:
             async with self.database.transaction(project, readonly=True) as tx:
                 await self._worktree(tx, repository_id)
-                stored = await tx.fetch_one(_SQL["commit_snapshot"], **request.view.parameters())
+                stored = await tx.fetch_one(_SQL["commit_snapshot"], **view.parameters())
             if stored is not None and stored[2]:
                 return CommitRun(stored[0], commit, 0, ())
             with step("list"):
@@ -125,8 +115,31 @@ class CommitIndexer:
             async with step("plan"), self.database.transaction(project) as tx:
                 await tx.lock(store.WRITE_LOCK)
                 worktree = await self._worktree(tx, repository_id)  # a rebuild may have ended
-                snapshot, plan = await _prepare(tx, request, listing, worktree)
-            return await self._read(request, held, listing, snapshot, plan, progress)
+                snapshot, plan = await _prepare(tx, view, listing, worktree)
+
+            def read(files: Sequence[SourceFile]) -> list[Content]:
+                return read_objects(repository, files, max_file_bytes=selection.max_file_bytes)
+
+            from codebase_mcp.index.batches import Batches  # noqa: PLC0415 - for new commits alone
+
+            counts = RunCounts.of(listing, plan)
+            batches = Batches(
+                database=self.database,
+                pool=self.pool,
+                project=project,
+                snapshot=snapshot,
+                model=await self.models.of_index(snapshot.profile),
+                read_files=read,
+                stored={},
+                counts=counts,
+                progress=progress,
+                held=held,
+            )
+            error = await batches.run(plan, lambda tx: store.finish_commit(tx, snapshot, counts))
+        if error is not None:
+            raise error
+        failures = tuple(sorted(str(failure) for failure in counts.failures))
+        return CommitRun(snapshot.id, commit, counts.chunks, failures)
 
     async def _worktree(self, tx: Transaction, repository_id: UUID) -> _Worktree:
         row = await tx.fetch_one(_SQL["active"], repository_id=repository_id)
@@ -143,45 +156,9 @@ class CommitIndexer:
             )
         return _Worktree(row[0], row[1], profile, row[2] == CLASSIFY_VERSION and row[3])
 
-    async def _read(  # noqa: PLR0917
-        self,
-        request: _Request,
-        held: HeldLocks,
-        listing: CommitListing,
-        snapshot: Snapshot,
-        plan: CommitPlan,
-        progress: Callable[[RunProgress], None],
-    ) -> CommitRun:
-        """Read the files of the plan, and finish the snapshot."""
-
-        def read(files: Sequence[SourceFile]) -> list[Content]:
-            objects = [(file, listing.object_ids[file.path]) for file in files]
-            most = request.selection.max_file_bytes
-            return read_objects(request.repository, objects, max_file_bytes=most)
-
-        counts = RunCounts.of(listing.listing, plan)
-        model = await self.models.of_index(snapshot.profile)
-        batches = Batches(
-            database=self.database,
-            pool=self.pool,
-            project=request.project,
-            snapshot=snapshot,
-            model=model,
-            read_files=read,
-            stored={},
-            counts=counts,
-            progress=progress,
-            held=held,
-        )
-        error = await batches.run(plan, lambda tx: store.finish_commit(tx, snapshot, counts))
-        if error is not None:
-            raise error
-        failures = tuple(sorted(str(failure) for failure in counts.failures))
-        return CommitRun(snapshot.id, request.commit, counts.chunks, failures)
-
 
 async def _prepare(
-    tx: Transaction, request: _Request, listing: CommitListing, worktree: _Worktree
+    tx: Transaction, view: View, listing: Listing, worktree: _Worktree
 ) -> tuple[Snapshot, CommitPlan]:
     """The snapshot to write to, filled from stored snapshots, and a plan for the rest.
 
@@ -189,15 +166,15 @@ async def _prepare(
     """
     own: Hashes = {}
     base: Hashes
-    row = await tx.fetch_one(_SQL["commit_snapshot"], **request.view.parameters())
+    row = await tx.fetch_one(_SQL["commit_snapshot"], **view.parameters())
     if row is not None and row[3] != CLASSIFY_VERSION:
         await tx.execute(_SQL["drop"], id=row[0])
         row = None
     if row is None:
-        base_id, base = await _choose_base(tx, request, listing, worktree)
+        base_id, base = await _choose_base(tx, view, listing, worktree)
         row = await tx.fetch_one(
             _SQL["create"],
-            **request.view.parameters(),
+            **view.parameters(),
             generation=worktree.generation,
             profile_id=worktree.profile.id,
             classifier=CLASSIFY_VERSION,
@@ -207,10 +184,10 @@ async def _prepare(
     else:
         own, base_id = await _hashes(tx, row[0]), row[1]
         base = dict(await tx.fetch_all(_SQL["inherited_hashes"], id=row[0]))
-    snapshot = Snapshot(row[0], request.view, worktree.generation, worktree.profile, active=False)
+    snapshot = Snapshot(row[0], view, worktree.generation, worktree.profile, active=False)
     sources = {}
     if worktree.is_source and worktree.id != base_id:
-        differing = [path for path, of in listing.object_ids.items() if base.get(path) != of]
+        differing = [f.path for f in listing.files if base.get(f.path) != f.location]
         sources = {worktree.id: await _hashes(tx, worktree.id, differing)}
     plan = plan_commit(listing, own, base, sources)
     if plan.removed:
@@ -223,12 +200,12 @@ async def _prepare(
 
 
 async def _choose_base(
-    tx: Transaction, request: _Request, listing: CommitListing, worktree: _Worktree
+    tx: Transaction, view: View, listing: Listing, worktree: _Worktree
 ) -> tuple[int | None, Hashes]:
     """The snapshot with the most files in common, unless too few are."""
     rows = await tx.fetch_all(
         _SQL["possible_bases"],
-        repository_id=request.repository_id,
+        repository_id=view.repository_id,
         generation=worktree.generation,
         profile_id=worktree.profile.id,
         classifier=CLASSIFY_VERSION,
@@ -250,3 +227,61 @@ async def _choose_base(
 async def _hashes(tx: Transaction, snapshot_id: int, paths: Sequence[str] | None = None) -> Hashes:
     """The hashes of all files; or of ``paths`` and of attribute files, which affect other files."""
     return dict(await tx.fetch_all(_SQL["hashes"], id=snapshot_id, paths=paths))
+
+
+# How many of the refs used last are remembered beside the branches that are kept.
+MAX_USED_REFS = 50
+
+
+@dataclass(frozen=True, slots=True)
+class StoredCommit:
+    """The snapshot of a commit, which is searchable also before it is complete."""
+
+    snapshot_id: int
+    is_complete: bool
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRef:
+    """A ref that led to a commit."""
+
+    name: str
+    commit: str
+
+
+async def load_commit(tx: Transaction, repository_id: UUID, commit: str) -> StoredCommit | None:
+    row = await tx.fetch_one(_SQL["commit"], repository_id=repository_id, commit=commit)
+    return None if row is None else StoredCommit(*row)
+
+
+async def load_refs(tx: Transaction, repository_id: UUID) -> list[StoredRef]:
+    """The refs of a repository that led to commits, the last used first."""
+    rows = await tx.fetch_all(_SQL["refs"], repository_id=repository_id)
+    return [StoredRef(*row) for row in rows]
+
+
+async def remember_ref(
+    tx: Transaction, repository_id: UUID, name: str, commit: str, *, is_kept: bool = False
+) -> None:
+    await tx.execute(
+        _SQL["remember"], repository_id=repository_id, name=name, commit=commit, is_kept=is_kept
+    )
+
+
+async def keep_only(tx: Transaction, repository_id: UUID, names: Collection[str]) -> None:
+    await tx.execute(_SQL["keep_only"], repository_id=repository_id, kept=list(names))
+
+
+async def forget_refs(tx: Transaction, repository_id: UUID, gone: Sequence[str] = ()) -> int:
+    """Forget refs that are ``gone`` or have not been used for long, and commits without a ref.
+
+    Returns the number of snapshots that were dropped.
+    """
+    await tx.lock(store.WRITE_LOCK)
+    await tx.execute(
+        _SQL["forget"], repository_id=repository_id, gone=list(gone), most=MAX_USED_REFS
+    )
+    dropped = await tx.execute(_SQL["drop_unnamed"], repository_id=repository_id)
+    if dropped:
+        await store.clear(tx)
+    return dropped

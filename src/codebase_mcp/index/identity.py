@@ -11,7 +11,7 @@ from uuid import UUID, uuid5
 from codebase_mcp.chunking.lines import CHUNKER_VERSION
 from codebase_mcp.database.naming import Project
 from codebase_mcp.model import WORKTREE
-from codebase_mcp.secrets.version import SECRETS_VERSION
+from codebase_mcp.secrets.masking import SECRETS_VERSION
 from codebase_mcp.text.tokens import TOKENS_VERSION
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -36,10 +36,10 @@ class RepositoryFacts:
     files_failed: int
     files_skipped: dict[str, int]
     indexed_at: datetime | None
-    languages: dict[str, int]
+    commits: int
     profile: Profile
-    commits: int = 0
-    encodings: dict[str, int] = field(default_factory=dict)
+    languages: dict[str, int]
+    encodings: dict[str, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,20 +76,8 @@ async def load_inventory(tx: Transaction) -> tuple[RepositoryFacts, ...]:
     languages, encodings = map(_by_repository, counts)
     return tuple(
         RepositoryFacts(
-            id=row[0],
-            root=row[1],
-            name=row[2],
-            files=row[3],
-            chunks=row[4],
-            size=row[5],
-            files_pending=row[6],
-            files_failed=row[7],
-            files_skipped=json.loads(row[8]),
-            indexed_at=row[9],
-            languages=languages[row[0]],
-            commits=row[10],
-            encodings=encodings[row[0]],
-            profile=Profile.from_row(row[11:]),
+            *[*row[:8], json.loads(row[8]), *row[9:11], Profile.from_row(row[11:])],
+            *(counts_of[row[0]] for counts_of in (languages, encodings)),
         )
         for row in repositories
     )

@@ -1,20 +1,73 @@
 """What has to be done so that a snapshot holds the listed files?
 
-Pure: a listing and the stored files go in, a plan comes out. Files on disk are compared by size and
+A listing and the stored files go in, a plan comes out. Files on disk are compared by size and
 times, files of a commit by the hash of their content.
 """
 
 from __future__ import annotations
 
+import os
+import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
+from uuid import UUID, uuid4
 
+from codebase_mcp.database.naming import Project
+from codebase_mcp.index.identity import repository_id_of
 from codebase_mcp.model import RACY_NS, FileFailure, Listing, SourceFile
+from codebase_mcp.source.listing_builder import escape_path
+from codebase_mcp.source.selection import Selection
 
 if TYPE_CHECKING:
-    from codebase_mcp.source.commit_listing import CommitListing
+    from codebase_mcp.index.progress import RunProgress
+
+# With more paths than this, listing the whole tree is cheaper.
+MAX_PATHS = 500
+
+# Changes of these files affect other files too.
+_RULES = frozenset(
+    {".gitignore", ".mcpignore", ".gitattributes", ".gitmodules", ".mcp-context.toml"}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class PathScope:
+    """Some paths of a tree: each a file, or a directory with all below it.
+
+    ``directories`` are those that are, or may have been, directories. ``ancestors`` are the
+    directories above existing paths; the index may still hold them as files.
+    """
+
+    paths: frozenset[str]
+    directories: frozenset[str]
+    ancestors: frozenset[str] = frozenset()
+
+    @classmethod
+    def at(cls, root: Path, paths: Iterable[str]) -> PathScope:
+        """The scope for paths on disk; a path that is gone may have been a directory."""
+        named = frozenset(paths)
+        directories = frozenset(path for path in named if not (root / path).is_file())
+        existing = (PurePosixPath(path) for path in named if os.path.lexists(root / path))
+        ancestors = frozenset(str(parent) for path in existing for parent in path.parents)
+        return cls(named, directories, ancestors - {"."})
+
+    @property
+    def affects_other_files(self) -> bool:
+        """Whether a run over the whole tree is needed."""
+        if len(self.paths) > MAX_PATHS or not self.paths or "." in self.paths:
+            return True
+        parts = [path.split("/") for path in self.paths]
+        return any(names[-1] in _RULES or ".git" in names for names in parts)
+
+    def parameters(self) -> dict[str, object]:
+        return {
+            "paths": [escape_path(os.fsencode(path)) for path in self.paths | self.ancestors],
+            "directories": [escape_path(os.fsencode(path)) + "/" for path in self.directories],
+        }
+
 
 # Says which files are generated or vendored: when it changes, all files below it are read again.
 ATTRIBUTES = ".gitattributes"
@@ -27,6 +80,29 @@ MAX_DIFFERENT_SHARE = 0.3
 
 Hashes = Mapping[str, str]
 """The hash of the content of each path of a snapshot, in hexadecimal form."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunRequest:
+    """The parameters of an index run of the tree at ``root``.
+
+    ``ignore_patterns`` leave out more files, in this run and later runs; without them the patterns
+    of an earlier run hold. ``operation_id`` identifies the run. ``started`` is a monotonic time.
+    """
+
+    project: Project
+    root: Path
+    selection: Selection
+    name: str | None = None
+    force: bool = False
+    ignore_patterns: Sequence[str] | None = None
+    operation_id: UUID = field(default_factory=uuid4)
+    progress: Callable[[RunProgress], None] = lambda _: None
+    started: float = field(default_factory=time.monotonic)
+
+    @property
+    def repository_id(self) -> UUID:
+        return repository_id_of(self.project, self.root)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,14 +200,14 @@ def make_plan(
 
 
 def plan_commit(
-    commit: CommitListing, own: Hashes, base: Hashes, sources: Mapping[int, Hashes]
+    commit: Listing, own: Hashes, base: Hashes, sources: Mapping[int, Hashes]
 ) -> CommitPlan:
     """Compare a commit with its own snapshot, its base, and snapshots to copy from.
 
     Its own snapshot may be incomplete. Only content that no snapshot has at the same path is read.
     """
-    files = commit.listing.files
-    hashes = {f.path: commit.object_ids[f.path] for f in files if _is_storable(f)}
+    files = commit.files
+    hashes = {file.path: file.location for file in files if _is_storable(file)}
     inherited = _same(hashes, base)
     done = _same(hashes, own) | inherited
     copied = {}
@@ -144,16 +220,17 @@ def plan_commit(
         to_read=tuple(file for file in files if file.path in hashes and file.path not in done),
         removed=tuple(sorted(path for path in own if path not in hashes or path in inherited)),
         unchanged=len(done),
-        failures=(*commit.listing.failures, *too_long),
+        failures=(*commit.failures, *too_long),
         copied=copied,
         replaced=tuple(path for path in base if path not in inherited),
     )
 
 
-def share_of_same(commit: CommitListing, hashes: Hashes) -> float:
+def share_of_same(commit: Listing, hashes: Hashes) -> float:
     """The share of files that are the same in a commit and a snapshot, of the larger of the two."""
-    most = max(len(commit.object_ids), len(hashes))
-    return len(_same(commit.object_ids, hashes)) / most if most else 1.0
+    most = max(len(commit.files), len(hashes))
+    of_commit = {file.path: file.location for file in commit.files}
+    return len(_same(of_commit, hashes)) / most if most else 1.0
 
 
 def trusted_mtime(file: SourceFile, read_at_ns: int) -> int:

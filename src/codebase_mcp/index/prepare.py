@@ -18,10 +18,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from codebase_mcp.chunking.lines import split_lines
-from codebase_mcp.embedding.embedder import LocalModel, Passages, Vectors
+from codebase_mcp.embedding.embedder import Passages, Vectors
+from codebase_mcp.embedding.static import StaticEmbedder
 from codebase_mcp.index import rows
 from codebase_mcp.model import Chunk, Reference, Symbol
-from codebase_mcp.source.encoding import UTF8
+from codebase_mcp.source.read import UTF8
 from codebase_mcp.text.counting import Counts, Lexicon, term_table
 from codebase_mcp.text.references import pack
 from codebase_mcp.text.tokens import fold
@@ -94,7 +95,7 @@ class Preparer:
         self._terms = term_table()
 
     def prepare(
-        self, texts: Sequence[RawText], profile_id: int, generation: int, model: LocalModel
+        self, texts: Sequence[RawText], profile_id: int, generation: int, model: StaticEmbedder
     ) -> list[PreparedBlob]:
         """Split, count and embed some texts at once."""
         if len(self._lexicon) > MAX_LEXICON:
@@ -147,7 +148,7 @@ class Preparer:
             first = last
         return prepared
 
-    def _embed(self, model: LocalModel, texts: Sequence[str]) -> Vectors:
+    def _embed(self, model: StaticEmbedder, texts: Sequence[str]) -> Vectors:
         return model.encode_passages(Passages(texts, self._lexicon.bags(texts)))
 
 

@@ -11,8 +11,7 @@ from math import ceil
 from typing import TYPE_CHECKING, Literal
 
 from codebase_mcp.telemetry import metrics
-from codebase_mcp.telemetry.logs import bound
-from codebase_mcp.telemetry.stopwatch import Stopwatch, duration, step, stopwatch
+from codebase_mcp.telemetry.stopwatch import Stopwatch, bound, duration, step, stopwatch
 
 if TYPE_CHECKING:
     from codebase_mcp.index.build import RunResult
@@ -51,6 +50,11 @@ def phase_of(done: int, total: int) -> RunPhase:
     if not total:
         return "listing"
     return "indexing" if done < total else "finishing"
+
+
+def percent(done: int, total: int) -> float:
+    """The share that is done, with a decimal; 0 of nothing."""
+    return round(100 * done / total, 1) if total else 0.0
 
 
 def estimate_seconds_left(files: int, indexed: int, seconds: float) -> int:

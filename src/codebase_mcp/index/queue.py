@@ -23,6 +23,7 @@ from codebase_mcp.database.projects import Project
 from codebase_mcp.database.queries import load_queries
 from codebase_mcp.errors import CodebaseError, IndexingFailed, Overloaded
 from codebase_mcp.index.identity import repository_id_of
+from codebase_mcp.index.runs import RunState
 
 _SQL = load_queries("codebase_mcp.index", "queue.sql")
 
@@ -82,6 +83,24 @@ class IndexJob:
     def is_pending(self) -> bool:
         return self.status in ("waiting", "running")
 
+    def as_run(self) -> RunState:
+        """The run of a failed or cancelled job that ended before the run began."""
+        return RunState(
+            self.repository_id,
+            self.operation_id,
+            self.root,
+            "failed" if self.status == "failed" else "cancelled",
+            files_total=0,
+            files_done=0,
+            files_indexed=0,
+            chunks_created=0,
+            current_file=None,
+            errors=(str(self.error["message"]),) if self.error else (),
+            started_at=self.created_at,
+            updated_at=self.created_at,
+            ended_at=self.ended_at,
+        )
+
     @classmethod
     def from_row(cls, row: Sequence[Any]) -> IndexJob:
         return cls(*[*row[:8], json.loads(row[8] or "null"), *row[9:]])
@@ -97,6 +116,7 @@ class QueueState:
     next_in_s: float | None
 
 
+@dataclass(slots=True)
 class JobQueue:
     """The jobs of all projects of one database.
 
@@ -104,10 +124,9 @@ class JobQueue:
     ``wait`` it waits until that runs. It returns whether a worker is running.
     """
 
-    def __init__(self, database: Database) -> None:
-        self.database = database
-        self.workers_here = 0
-        self.start_worker: Callable[[bool], Awaitable[bool]] | None = None
+    database: Database
+    workers_here: int = 0
+    start_worker: Callable[[bool], Awaitable[bool]] | None = None
 
     async def require_room(self) -> None:
         """Check that the queue can take another job; concurrent callers may exceed it a little.
@@ -167,7 +186,6 @@ class JobQueue:
         repository_id: UUID | None = None,
         *,
         job_id: int | None = None,
-        operation_id: UUID | None = None,
     ) -> list[IndexJob]:
         """The jobs of a project, of a repository, or all; ended jobs are kept for some days."""
         async with self.database.catalogue(readonly=True) as tx:
@@ -175,7 +193,6 @@ class JobQueue:
                 _SQL["jobs"],
                 queue=QUEUE,
                 id=job_id,
-                operation_id=None if operation_id is None else str(operation_id),
                 schema_name=schema_name,
                 repository_id=None if repository_id is None else str(repository_id),
             )
@@ -240,10 +257,10 @@ class JobQueue:
             return True
         return self.start_worker is not None and await self.start_worker(wait)
 
-    async def request(self, project: Project, root: Path) -> None:
-        """Queue an index run, without waiting for a worker to start."""
+    async def request(self, project: Project, root: Path, *, wait: bool = False) -> None:
+        """Queue an index run, and start a worker if needed; with ``wait`` until it runs."""
         await self.enqueue(project, root)
-        await self.ensure_worker(wait=False)
+        await self.ensure_worker(wait=wait)
 
     def listener(self) -> NotificationListener:
         """Notifies a worker of new jobs; each connected listener is counted as a worker."""

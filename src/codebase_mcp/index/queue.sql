@@ -31,7 +31,6 @@ SELECT j.id, (j.args ->> 'operation_id')::uuid, j.args ->> 'project_id', j.args 
 FROM procrastinate_jobs AS j
 WHERE j.queue_name = %(queue)s
   AND (%(id)s::bigint IS NULL OR j.id = %(id)s)
-  AND (%(operation_id)s::text IS NULL OR j.args ->> 'operation_id' = %(operation_id)s)
   AND (%(schema_name)s::text IS NULL OR j.args ->> 'schema_name' = %(schema_name)s)
   AND (%(repository_id)s::text IS NULL OR j.args ->> 'repository_id' = %(repository_id)s)
 ORDER BY j.id

@@ -12,15 +12,16 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
-from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 from uuid import UUID
 
 from codebase_mcp.database.connection import Database, Transaction
 from codebase_mcp.database.naming import index_lock
-from codebase_mcp.database.projects import Project
 from codebase_mcp.database.queries import load_queries
 from codebase_mcp.errors import CodebaseError
+
+if TYPE_CHECKING:
+    from codebase_mcp.index.plan import RunRequest
 
 _SQL = load_queries("codebase_mcp.index", "runs.sql")
 
@@ -69,10 +70,7 @@ class RunRecord:
     """Stores the progress of a run, from ``begin`` on."""
 
     database: Database
-    project: Project
-    repository_id: UUID
-    root: Path
-    operation_id: UUID
+    request: RunRequest
     _is_begun: bool = False
     _total: int = 0
     _done: int = 0
@@ -81,9 +79,9 @@ class RunRecord:
         """Replace the record of the previous run."""
         await tx.execute(
             _SQL["begin"],
-            repository_id=self.repository_id,
-            operation_id=self.operation_id,
-            root=str(self.root),
+            repository_id=self.request.repository_id,
+            operation_id=self.request.operation_id,
+            root=str(self.request.root),
             total=self._total,
             done=self._done,
         )
@@ -106,7 +104,7 @@ class RunRecord:
             await self.begin(tx)
         await tx.execute(
             _SQL["advance"],
-            repository_id=self.repository_id,
+            repository_id=self.request.repository_id,
             done=done,
             indexed=indexed,
             chunks=chunks,
@@ -117,10 +115,10 @@ class RunRecord:
         """Store how the run ended, if possible; otherwise the released lock shows that it ended."""
         if self._is_begun:
             with suppress(CodebaseError):
-                async with self.database.transaction(self.project) as tx:
+                async with self.database.transaction(self.request.project) as tx:
                     await tx.execute(
                         _SQL["end"],
-                        repository_id=self.repository_id,
+                        repository_id=self.request.repository_id,
                         status=status,
                         errors=json.dumps(list(errors[:MAX_ERRORS])),
                     )
@@ -133,7 +131,7 @@ async def recorded(record: RunRecord, *, is_requested: bool) -> AsyncIterator[No
     The record of a run that no user requested begins when the run has something to do.
     """
     if is_requested:
-        async with record.database.transaction(record.project) as tx:
+        async with record.database.transaction(record.request.project) as tx:
             await record.begin(tx)
     try:
         yield

@@ -20,7 +20,7 @@ from codebase_mcp.database.nearest import drop_near_indexes
 from codebase_mcp.database.queries import load_queries
 from codebase_mcp.embedding.embedder import Vectors
 from codebase_mcp.embedding.profile import Profile
-from codebase_mcp.index import rows, store
+from codebase_mcp.index import store
 from codebase_mcp.index.prepare import chunk_texts, vector_rows
 
 _SQL = load_queries("codebase_mcp.index", "secondary_model.sql")
@@ -107,7 +107,7 @@ async def write_vectors(tx: Transaction, profile: Profile, vectors: Mapping[int,
         for blob_id, of_text in vectors.items()
         if stored.get(blob_id) == (len(of_text), False)
     )
-    await store.copy_vectors(tx, rows.payload(fitting))
+    await store.copy_vectors(tx, fitting)
     return True
 
 
@@ -144,24 +144,21 @@ async def load_state(
     stored = await load_secondaries(tx)
     if not stored and configured is None:
         return None
-    model, profile_id, is_used = configured or "", 0, False
-    used = None
-    for profile, is_profile_used in stored:
-        if is_profile_used and used is None:
-            used = profile.model
-        if configured in (None, profile.model):
-            model, profile_id, is_used = profile.model, profile.id, is_profile_used
-    of_repositories = None if repositories is None else list(repositories)
+    used = next((profile for profile, is_used in stored if is_used), None)
+    named = [profile for profile, _ in stored if configured in (None, profile.model)]
+    chosen = named[-1] if named else None
+    model = chosen.model if chosen else configured or ""
     [(total, done)] = await tx.fetch_all(
-        _SQL["count"], profile_id=profile_id, repositories=of_repositories
+        _SQL["count"],
+        profile_id=chosen.id if chosen else 0,
+        repositories=None if repositories is None else list(repositories),
     )
-    replaces = None if is_used else used
+    replaces = used.model if used is not None and used != chosen else None
     if done == total:
         return SecondaryModelState(model, done, total, "complete", replaces=replaces)
     errors: dict[str, str] = dict(await tx.fetch_all(_SQL["unavailable"]))
-    state: Literal["growing", "waiting"] = "waiting"
-    if await tx.held([backfill_lock()]):
-        state = "growing"
+    state: Literal["growing", "waiting"]
+    state = "growing" if await tx.held([backfill_lock()]) else "waiting"
     return SecondaryModelState(model, done, total, state, errors.get(model), replaces)
 
 

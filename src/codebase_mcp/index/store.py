@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from uuid import UUID
 
 import numpy as np
@@ -18,14 +17,12 @@ import numpy as np
 from codebase_mcp.database.connection import Transaction
 from codebase_mcp.database.literals import array_literal
 from codebase_mcp.database.nearest import drop_near_indexes
-from codebase_mcp.database.projects import Project
 from codebase_mcp.database.queries import load_queries
 from codebase_mcp.embedding.profile import Profile
 from codebase_mcp.errors import SnapshotDropped
 from codebase_mcp.index import rows
-from codebase_mcp.index.identity import View, repository_id_of
-from codebase_mcp.index.path_scope import PathScope
-from codebase_mcp.index.plan import RunCounts, StoredFile, trusted_mtime
+from codebase_mcp.index.identity import View
+from codebase_mcp.index.plan import PathScope, RunCounts, RunRequest, StoredFile, trusted_mtime
 from codebase_mcp.index.prepare import PreparedBlob
 from codebase_mcp.index.runs import forget_run
 from codebase_mcp.model import SourceFile
@@ -78,28 +75,17 @@ class StoredRepository:
     profile: Profile | None = None
 
 
-async def open_repository(
-    tx: Transaction,
-    project: Project,
-    root: Path,
-    name: str | None,
-    selected_by: str = "",
-    *,
-    ignore_patterns: Sequence[str] | None = None,
-) -> str:
-    """Create the repository at ``root`` if it is new; returns its name.
-
-    ``selected_by`` identifies the settings that select its files; without ``ignore_patterns`` its
-    stored patterns are kept.
-    """
+async def open_repository(tx: Transaction, request: RunRequest) -> str:
+    """Create the repository if it is new, and store the settings of the run; returns its name."""
+    root, patterns = request.root, request.ignore_patterns
     row = await tx.fetch_one(
         _SQL["upsert_repository"],
-        id=repository_id_of(project, root),
+        id=request.repository_id,
         root=str(root),
-        name=name or root.name or str(root),
-        given_name=name,
-        selected_by=selected_by,
-        ignore_patterns=None if ignore_patterns is None else list(ignore_patterns),
+        name=request.name or root.name or str(root),
+        given_name=request.name,
+        selected_by=request.selection.chosen_by,
+        ignore_patterns=None if patterns is None else list(patterns),
     )
     assert row is not None
     return str(row[1])
@@ -121,22 +107,21 @@ async def open_snapshot(
     A rebuild is a new generation of everything; an incomplete rebuild is continued.
     """
     stored = replace(profile, id=await store_profile(tx, profile))
-    active = await tx.fetch_one(_SQL["active_snapshot"], **view.parameters())
-    if active is None:
-        return await _create_snapshot(tx, view, stored, 1, active=True)
-    active_id, generation, classifier = active
-    if not rebuild:
-        same = classifier == CLASSIFY_VERSION
-        return Snapshot(active_id, view, generation, stored, True, same)
-    begun = await tx.fetch_one(
-        _SQL["begun_rebuild"], **view.parameters(), profile_id=stored.id, generation=generation
-    )
-    if begun is not None:
-        same = begun[2] == CLASSIFY_VERSION
-        return Snapshot(begun[0], view, begun[1], stored, False, same)
-    row = await tx.fetch_one(_SQL["next_generation"], **view.parameters())
+    row = await tx.fetch_one(_SQL["active_snapshot"], **view.parameters())
+    is_active = row is None or not rebuild
+    if row is not None and rebuild:
+        begun = {"profile_id": stored.id, "generation": row[1]}
+        row = await tx.fetch_one(_SQL["begun_rebuild"], **view.parameters(), **begun)
+    if row is None:
+        row = await tx.fetch_one(
+            _SQL["create_snapshot"],
+            **view.parameters(),
+            profile_id=stored.id,
+            active=is_active,
+            classifier=CLASSIFY_VERSION,
+        )
     assert row is not None
-    return await _create_snapshot(tx, view, stored, row[0], active=False)
+    return Snapshot(row[0], view, row[1], stored, is_active, row[2] == CLASSIFY_VERSION)
 
 
 async def store_profile(tx: Transaction, profile: Profile) -> int:
@@ -159,21 +144,6 @@ async def store_profile(tx: Transaction, profile: Profile) -> int:
     return int(row[0])
 
 
-async def _create_snapshot(
-    tx: Transaction, view: View, profile: Profile, generation: int, *, active: bool
-) -> Snapshot:
-    row = await tx.fetch_one(
-        _SQL["create_snapshot"],
-        **view.parameters(),
-        generation=generation,
-        profile_id=profile.id,
-        active=active,
-        classifier=CLASSIFY_VERSION,
-    )
-    assert row is not None
-    return Snapshot(row[0], view, generation, profile, active)
-
-
 async def stored_files(
     tx: Transaction, snapshot_id: int, scope: PathScope | None = None
 ) -> dict[str, StoredFile]:
@@ -192,12 +162,6 @@ async def up_to_date(tx: Transaction, view: View) -> Snapshot | None:
     if row is None:
         return None
     return Snapshot(row[0], view, row[1], Profile.from_row(row[2:]), active=True)
-
-
-async def embedded_blobs(tx: Transaction, profile_id: int, blob_ids: Iterable[int]) -> set[int]:
-    """Which of these blobs are stored already, with vectors of this profile."""
-    stored = await stored_blobs(tx, profile_id, blob_ids)
-    return {blob_id for blob_id, (_, is_embedded) in stored.items() if is_embedded}
 
 
 async def write_batch(
@@ -228,7 +192,7 @@ async def write_batch(
     await _write_chunks(tx, new + recut)
     if snapshot.active:
         await _count_terms(tx, new, snapshot)
-    await copy_vectors(tx, rows.payload(blob.vector_rows for blob in fresh))
+    await copy_vectors(tx, (blob.vector_rows for blob in fresh))
     released = await _delete_files(tx, snapshot, [f.source.path for f in kept])
     await tx.copy(_SQL["copy_files"], rows.payload(_file_row(snapshot.id, file) for file in kept))
     await tx.execute(_SQL["claim_blobs"], ids=list(stored))
@@ -247,8 +211,8 @@ async def stored_blobs(
     return {row[0]: (row[1], row[2]) for row in stored}
 
 
-async def copy_vectors(tx: Transaction, payload: bytes) -> None:
-    await tx.copy(_SQL["copy_vectors"], payload)
+async def copy_vectors(tx: Transaction, vectors: Iterable[bytes]) -> None:
+    await tx.copy(_SQL["copy_vectors"], rows.payload(vectors))
 
 
 async def forget_files(tx: Transaction, snapshot: Snapshot, paths: Sequence[str]) -> None:

@@ -47,17 +47,15 @@ WHERE repository_id = %(repository_id)s AND view = %(view)s AND NOT active
 ORDER BY id DESC
 LIMIT 1;
 
--- name: next_generation
--- The number for a rebuild beside whatever is there.
-SELECT coalesce(max(generation), 0) + 1
-FROM snapshot
-WHERE repository_id = %(repository_id)s AND view = %(view)s;
-
 -- name: create_snapshot
--- A new, empty snapshot.
+-- A new, empty snapshot, with a generation beside those of its view.
 INSERT INTO snapshot (repository_id, view, generation, profile_id, active, classifier)
-VALUES (%(repository_id)s, %(view)s, %(generation)s, %(profile_id)s, %(active)s, %(classifier)s)
-RETURNING id;
+VALUES (%(repository_id)s, %(view)s,
+        (SELECT coalesce(max(generation), 0) + 1
+         FROM snapshot
+         WHERE repository_id = %(repository_id)s AND view = %(view)s),
+        %(profile_id)s, %(active)s, %(classifier)s)
+RETURNING id, generation, classifier;
 
 -- name: delete_other_snapshots
 -- Drop what this snapshot replaces: others of its view, and those of commits if their texts are not

@@ -44,24 +44,34 @@ class CodeReference:
 
 
 @dataclass(frozen=True, slots=True)
-class AnchorSpot:
-    """The current location and state of an anchor.
+class Anchor:
+    """The current location of the code that a record is about. Lines are 1-based and inclusive.
 
-    ``hash`` is the confirmed hash, None until the code was in the index. ``blob_id`` is the text
-    that contained the code last; ``is_missing`` says that the index does not contain it now.
+    ``reason`` says why it needs review; ``moved_from`` is its previous file.
     """
 
     repository_id: UUID | None
     file: str | None
     symbol: str | None
+    commit: str | None = None
     start_line: int | None = None
     end_line: int | None = None
-    hash: bytes | None = None
-    blob_id: int | None = None
-    is_missing: bool = False
     state: AnchorState = "current"
     reason: str | None = None
     moved_from: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AnchorSpot(Anchor):
+    """An anchor with the facts that it is followed by.
+
+    ``hash`` is the confirmed hash, None until the code was in the index. ``blob_id`` is the text
+    that contained the code last; ``is_missing`` says that the index does not contain it now.
+    """
+
+    hash: bytes | None = None
+    blob_id: int | None = None
+    is_missing: bool = False
 
 
 @dataclass(frozen=True, slots=True)

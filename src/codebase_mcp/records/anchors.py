@@ -2,7 +2,8 @@
 
 A client names a file, a symbol or a commit. `set_anchors` resolves the names with the index: a
 symbol by its qualified name, or the last parts of it, in the given file or anywhere in the project.
-`following` updates the anchors after index runs.
+`following` updates the anchors after index runs. `notes_on` lists the records about code in search
+results.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from itertools import islice
 from typing import Literal
 from uuid import UUID, uuid4
@@ -18,10 +19,11 @@ from uuid import UUID, uuid4
 from codebase_mcp.chunking.lines import split_lines
 from codebase_mcp.database.connection import Transaction
 from codebase_mcp.database.queries import load_queries
+from codebase_mcp.database.transaction import Row
 from codebase_mcp.errors import InvalidInput
 from codebase_mcp.model import WORKTREE
 from codebase_mcp.records.anchoring import (
-    MAX_ANCHORS,
+    Anchor,
     AnchorSpot,
     AnchorState,
     Body,
@@ -30,22 +32,8 @@ from codebase_mcp.records.anchoring import (
     body_of,
     missing,
 )
+from codebase_mcp.search.hits import Hit
 from codebase_mcp.text.tokens import fold
-
-__all__ = [
-    "MAX_ANCHORS",
-    "Ambiguous",
-    "Anchor",
-    "AnchorState",
-    "CodeReference",
-    "RecordKind",
-    "anchors_of",
-    "last_parts",
-    "load_bodies",
-    "resolve",
-    "set_anchors",
-    "spot_columns",
-]
 
 _SQL = load_queries("codebase_mcp.records", "anchors.sql")
 
@@ -64,24 +52,6 @@ _BATCH = 50
 _MOST_PARTS = 20
 
 _SEPARATOR = re.compile(r"::|->|[.:#\\]")
-
-
-@dataclass(frozen=True, slots=True)
-class Anchor:
-    """The current location of the code that a record is about. Lines are 1-based and inclusive.
-
-    ``reason`` says why it needs review; ``moved_from`` is its previous file.
-    """
-
-    repository_id: UUID | None
-    file: str | None
-    symbol: str | None
-    commit: str | None
-    start_line: int | None
-    end_line: int | None
-    state: AnchorState
-    reason: str | None
-    moved_from: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +82,7 @@ class Ambiguous:
 
 async def set_anchors(
     tx: Transaction, kind: RecordKind, record_id: UUID, references: Sequence[CodeReference]
-) -> None:
+) -> tuple[Anchor, ...]:
     """Replace the anchors of a record by these references, resolved with the index.
 
     A reference to code outside the index is stored as it is; a later index run may resolve it.
@@ -122,7 +92,7 @@ async def set_anchors(
     """
     if not references:
         await tx.execute(_SQL["delete_anchors"], record_id=record_id)
-        return
+        return ()
     _, _, rows = await tx.fetch_many(
         [
             (_SQL["share_anchors"], {}),
@@ -137,44 +107,22 @@ async def set_anchors(
         if isinstance(spot, Ambiguous):
             raise _ambiguous(n, references[n], spot, roots)
         spots.append(spot)
-    columns = {
-        "kind": kind,
-        "record_id": record_id,
-        "ids": [uuid4() for _ in spots],
-        "commits": [reference.commit for reference in references],
-        **spot_columns(spots),
-    }
+    ids = [uuid4() for _ in spots]
+    columns = {"kind": kind, "record_id": record_id, "id": ids, **spot_columns(spots)}
     await tx.fetch_many(
         [(_SQL["delete_anchors"], {"record_id": record_id}), (_SQL["insert_anchors"], columns)]
     )
+    return tuple(Anchor(*(getattr(spot, f.name) for f in fields(Anchor))) for spot in spots)
 
 
-async def anchors_of(
-    tx: Transaction, record_ids: Sequence[UUID]
-) -> defaultdict[UUID, tuple[Anchor, ...]]:
-    """The anchors of records, in the order in which they were set; () for a record without any."""
-    anchors: defaultdict[UUID, tuple[Anchor, ...]] = defaultdict(tuple)
-    if record_ids:
-        for record_id, *row in await tx.fetch_all(_SQL["anchors_of"], ids=list(record_ids)):
-            anchors[record_id] += (Anchor(*row),)
-    return anchors
+def anchors_from(rows: Sequence[Row]) -> tuple[Anchor, ...]:
+    """The anchors of a record, from the column that its statements select."""
+    return tuple(Anchor(*row) for row in rows)
 
 
 def spot_columns(spots: Collection[AnchorSpot]) -> dict[str, object]:
-    """The arrays from which SQL inserts or updates anchors."""
-    return {
-        "repositories": [spot.repository_id for spot in spots],
-        "files": [spot.file for spot in spots],
-        "symbols": [spot.symbol for spot in spots],
-        "starts": [spot.start_line for spot in spots],
-        "ends": [spot.end_line for spot in spots],
-        "hashes": [spot.hash for spot in spots],
-        "blobs": [spot.blob_id for spot in spots],
-        "missing": [spot.is_missing for spot in spots],
-        "states": [spot.state for spot in spots],
-        "reasons": [spot.reason for spot in spots],
-        "moved": [spot.moved_from for spot in spots],
-    }
+    """The arrays from which SQL inserts or updates anchors, by the names of the fields."""
+    return {f.name: [getattr(spot, f.name) for spot in spots] for f in fields(AnchorSpot)}
 
 
 def _relative(n: int, reference: CodeReference, roots: Mapping[UUID, str]) -> CodeReference:
@@ -282,7 +230,7 @@ def _choose(
     reference: CodeReference, files: Sequence[Candidate], definitions: Sequence[Candidate]
 ) -> AnchorSpot | Ambiguous:
     """The location of a reference, without the lines of a symbol."""
-    spot = AnchorSpot(reference.repository_id, reference.file, reference.symbol)
+    spot = AnchorSpot(reference.repository_id, reference.file, reference.symbol, reference.commit)
     if reference.file is None and reference.symbol is None:
         return spot
     if reference.file is not None and not files:
@@ -382,3 +330,68 @@ def _spellings(symbol: str) -> list[str]:
     """A name as written, and as the index joins names: Session::close() is Session.close."""
     dotted = ".".join(part for part in _SEPARATOR.split(symbol.removesuffix("()")) if part)
     return [symbol] if dotted in ("", symbol) else [symbol, dotted]
+
+
+MAX_NOTES = 5
+MAX_NOTES_IN_FILE = 50
+_TITLE_CHARS = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """A record about some lines, or about a whole file, whose ``symbol`` is None.
+
+    Tasks and work items have a ``status``; observations, entities and work items a ``type``.
+    """
+
+    record_kind: RecordKind
+    id: UUID
+    title: str
+    status: str | None
+    type: str | None
+    state: AnchorState
+    reason: str | None
+    symbol: str | None
+    start_line: int | None
+    end_line: int | None
+
+
+async def notes_on(tx: Transaction, hits: Sequence[Hit]) -> list[tuple[Note, ...]]:
+    """The newest records about the lines or the file of each hit; none that needs review."""
+    spans = [(hit.repository_id, hit.file_path, hit.start_line, hit.end_line) for hit in hits]
+    notes: list[list[Note]] = [[] for _ in hits]
+    for position, note in await _notes(tx, spans, MAX_NOTES):
+        notes[position].append(note)
+    return [tuple(of_hit) for of_hit in notes]
+
+
+async def notes_in_file(tx: Transaction, repository_id: UUID, path: str) -> list[Note]:
+    """The records about a file or any of its lines."""
+    span = (repository_id, path, 1, 2**31 - 1)
+    return [note for _, note in await _notes(tx, [span], MAX_NOTES_IN_FILE)]
+
+
+async def _notes(
+    tx: Transaction, spans: Sequence[tuple[UUID, str, int, int]], limit: int
+) -> list[tuple[int, Note]]:
+    if not spans:
+        return []
+    repositories, files, starts, ends = map(list, zip(*spans, strict=True))
+    rows = await tx.fetch_all(
+        _SQL["notes_on"],
+        limit=limit,
+        repositories=repositories,
+        files=files,
+        starts=starts,
+        ends=ends,
+    )
+    return [(n, Note(kind, id_, short_title(title), *rest)) for n, kind, id_, title, *rest in rows]
+
+
+def short_title(text: str) -> str:
+    """The beginning of a text as a single line, cut after a word."""
+    line = " ".join(text.split())
+    if len(line) <= _TITLE_CHARS:
+        return line
+    head, _, _ = line[: _TITLE_CHARS + 1].rpartition(" ")
+    return (head or line[:_TITLE_CHARS]) + "…"

@@ -17,10 +17,10 @@ from codebase_mcp.database.connection import Transaction
 from codebase_mcp.database.queries import load_queries
 from codebase_mcp.database.transaction import Row
 from codebase_mcp.errors import Conflict, InvalidInput, NotFound
-from codebase_mcp.records.anchors import Anchor, CodeReference, anchors_of, set_anchors
+from codebase_mcp.records.anchoring import Anchor, CodeReference
+from codebase_mcp.records.anchors import anchors_from, set_anchors
 from codebase_mcp.records.entity_types import (
     MAX_DATA_DEPTH,
-    EntityType,
     find_type,
     folded,
     require_data_size,
@@ -28,7 +28,7 @@ from codebase_mcp.records.entity_types import (
     share_type_of,
 )
 from codebase_mcp.records.page import Cursor, Page, Paging
-from codebase_mcp.records.schemas import require_size
+from codebase_mcp.records.schemas.documents import require_size
 
 _SQL = load_queries("codebase_mcp.records", "entities.sql")
 
@@ -55,9 +55,10 @@ class Entity:
 
     @classmethod
     def from_row(cls, row: Row) -> Entity:
-        """From a row whose last column says whether the entity has anchors."""
-        identity, entity_type, name, text, tags, *rest = row[:-1]
-        return cls(identity, entity_type, name, json.loads(text), tuple(tags), *rest)
+        """From a row whose last column are the anchors."""
+        identity, entity_type, name, text, tags, *rest, anchors = row
+        values = json.loads(text), tuple(tags), *rest, anchors_from(anchors)
+        return cls(identity, entity_type, name, *values)
 
 
 async def create_entity(
@@ -89,7 +90,16 @@ async def create_entity(
     }
     entity = await _written(tx, "create_entity", params, anchors or None)
     if entity is None:
-        raise await _name_taken(tx, kind, name)
+        row = await tx.fetch_one(_SQL["entity_named"], type_id=kind.id, name=name)
+        raise Conflict(
+            f"Entity already exists: {name}",
+            hint="Change it with update_entity, or choose another name.",
+            details={
+                "entity_type": kind.name,
+                "name": name,
+                "entity_id": str(row[0]) if row else None,
+            },
+        )
     return entity
 
 
@@ -128,8 +138,7 @@ async def query_entities(
         rows, [[total]] = await tx.fetch_many([(_SQL["newest"], params), (_SQL["count"], params)])
     if not total:
         await find_type(tx, entity_type)
-    anchors = await anchors_of(tx, [row[0] for row in rows if row[-1]])
-    entities = [replace(Entity.from_row(row), anchors=anchors[row[0]]) for row in rows]
+    entities = [Entity.from_row(row) for row in rows]
     return paging.page(entities, total, lambda entity: Cursor(entity.updated_at, entity.id))
 
 
@@ -180,7 +189,7 @@ async def delete_entity(tx: Transaction, entity_id: UUID, *, confirmed: bool) ->
     row = await tx.fetch_one(_SQL["entity"], id=entity_id)
     if row is None:
         raise _not_found(entity_id)
-    entity = await _shown(tx, row)
+    entity = Entity.from_row(row)
     if not confirmed:
         raise InvalidInput.of(
             "confirmed",
@@ -222,17 +231,10 @@ async def _written(
     written, shown = await tx.fetch_many([(_SQL[statement], params), (_SQL["entity"], params)])
     if not written:
         return None
+    entity = Entity.from_row(shown[0])
     if anchors is not None:
-        await set_anchors(tx, "entity", params["id"], anchors)
-        shown = await tx.fetch_all(_SQL["entity"], id=params["id"])
-    return await _shown(tx, shown[0])
-
-
-async def _shown(tx: Transaction, row: Row) -> Entity:
-    """An entity with its anchors."""
-    entity = Entity.from_row(row)
-    anchors = await anchors_of(tx, [entity.id] if row[-1] else [])
-    return replace(entity, anchors=anchors[entity.id])
+        entity = replace(entity, anchors=await set_anchors(tx, "entity", entity.id, anchors))
+    return entity
 
 
 def _not_found(entity_id: UUID) -> NotFound:
@@ -241,17 +243,4 @@ def _not_found(entity_id: UUID) -> NotFound:
         hint="Take the id from query_entities; a deleted entity cannot be changed, and an entity "
         "is known in its own project only.",
         details={"entity_id": str(entity_id)},
-    )
-
-
-async def _name_taken(tx: Transaction, kind: EntityType, name: str) -> Conflict:
-    row = await tx.fetch_one(_SQL["entity_named"], type_id=kind.id, name=name)
-    return Conflict(
-        f"Entity already exists: {name}",
-        hint="Change it with update_entity, or choose another name.",
-        details={
-            "entity_type": kind.name,
-            "name": name,
-            "entity_id": str(row[0]) if row else None,
-        },
     )

@@ -1,3 +1,14 @@
+-- fragment: columns
+-- The columns of an entity ``e`` of a type ``t``, the last with its anchors.
+e.id, t.name, e.name, e.data::text, e.tags, e.version, e.schema_version, e.created_at,
+e.updated_at, e.deleted_at,
+ARRAY(
+    SELECT ROW(anchor.repository_id, anchor.file, anchor.symbol, anchor.commit, anchor.start_line,
+               anchor.end_line, anchor.state, anchor.reason, anchor.moved_from)
+    FROM anchor
+    WHERE anchor.record_id = e.id
+    ORDER BY anchor.ordinal)
+
 -- name: create_entity
 -- Add an entity; no row if an undeleted one of its type has the name.
 INSERT INTO entity (id, type_id, name, data, tags, schema_version, created_at, updated_at)
@@ -15,9 +26,7 @@ WHERE type_id = %(type_id)s AND name = %(name)s AND deleted_at IS NULL;
 
 -- name: entity
 -- An entity, deleted or not.
-SELECT e.id, t.name, e.name, e.data::text, e.tags, e.version, e.schema_version, e.created_at,
-       e.updated_at, e.deleted_at,
-       EXISTS (SELECT FROM anchor AS a WHERE a.record_id = e.id) AS is_anchored
+SELECT {columns}
 FROM entity AS e
 JOIN entity_type AS t ON t.id = e.type_id
 WHERE e.id = %(id)s;
@@ -48,7 +57,7 @@ WHERE id = %(id)s AND deleted_at IS NULL;
 
 -- name: newest
 -- A page of all entities of a type, in the order of an index.
-WITH found AS (
+WITH e AS (
     SELECT e.id, e.name, e.data, e.tags, e.version, e.schema_version, e.created_at, e.updated_at,
            e.deleted_at
     FROM entity AS e
@@ -59,12 +68,10 @@ WITH found AS (
     OFFSET %(offset)s
     LIMIT %(limit)s
 )
-SELECT found.id, t.name, found.name, found.data::text, found.tags, found.version,
-       found.schema_version, found.created_at, found.updated_at, found.deleted_at,
-       EXISTS (SELECT FROM anchor AS a WHERE a.record_id = found.id) AS is_anchored
-FROM found
+SELECT {columns}
+FROM e
 CROSS JOIN (SELECT name FROM entity_type WHERE folded = %(folded)s) AS t
-ORDER BY found.updated_at DESC, found.id DESC;
+ORDER BY e.updated_at DESC, e.id DESC;
 
 -- name: count
 -- How many entities a type has.
@@ -97,16 +104,11 @@ WITH matching AS MATERIALIZED (
     OFFSET %(offset)s
     LIMIT %(limit)s
 )
-SELECT counted.total, found.id, found.type_name, found.name, found.data, found.tags,
-       found.version, found.schema_version, found.created_at, found.updated_at, found.deleted_at,
-       found.is_anchored
+SELECT counted.total, {columns}
 FROM (SELECT count(*) AS total FROM matching) AS counted
 LEFT JOIN (
-    SELECT e.id, t.name AS type_name, e.name, e.data::text AS data, e.tags, e.version,
-           e.schema_version, e.created_at, e.updated_at, e.deleted_at,
-           EXISTS (SELECT FROM anchor AS a WHERE a.record_id = e.id) AS is_anchored
-    FROM page
+    page
     JOIN entity AS e ON e.id = page.id
     JOIN entity_type AS t ON t.id = e.type_id
-) AS found ON true
-ORDER BY found.updated_at DESC, found.id DESC;
+) ON true
+ORDER BY e.updated_at DESC, e.id DESC;

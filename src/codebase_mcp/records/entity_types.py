@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Literal
@@ -19,13 +19,12 @@ from codebase_mcp.database.queries import load_queries
 from codebase_mcp.database.transaction import Row, Statement
 from codebase_mcp.errors import Conflict, InvalidInput, NotFound
 from codebase_mcp.records.page import Cursor, Paging
-from codebase_mcp.records.schemas import (
-    Change,
+from codebase_mcp.records.schemas.compatibility import Change, changes_between
+from codebase_mcp.records.schemas.documents import (
     Schema,
     accept_schema,
     and_more,
     as_details,
-    changes_between,
     require_size,
     stored_schema,
 )
@@ -243,11 +242,13 @@ async def _check_existing(tx: Transaction, kind: EntityType, schema: Schema) -> 
     """Validate all entities of a type against a schema; returns their number."""
     checked, misfits = 0, 0
     shown: list[dict[str, str]] = []
-    async for batch in _batches(tx, kind.id):
-        invalid = await asyncio.to_thread(_misfits, schema, batch)
-        checked += len(batch)
+    after = Paging(_CHECKED_AT_ONCE)
+    while rows := await tx.fetch_all(_SQL["live"], **after.parameters(), type_id=kind.id):
+        invalid = await asyncio.to_thread(_misfits, schema, rows)
+        checked += len(rows)
         misfits += len(invalid)
         shown += invalid[: _MISFITS_SHOWN - len(shown)]
+        after = Paging(_CHECKED_AT_ONCE, cursor=Cursor(rows[-1][1], rows[-1][0]))
     if misfits:
         error = InvalidInput.of(
             "new_schema",
@@ -264,19 +265,6 @@ async def _check_existing(tx: Transaction, kind: EntityType, schema: Schema) -> 
         }
         raise error
     return checked
-
-
-async def _batches(tx: Transaction, type_id: UUID) -> AsyncIterator[list[Row]]:
-    """All entities of a type that are not deleted, in batches."""
-    after = Paging(_CHECKED_AT_ONCE)
-    while True:
-        params = {**after.parameters(), "limit": _CHECKED_AT_ONCE, "type_id": type_id}
-        rows = await tx.fetch_all(_SQL["live"], **params)
-        if rows:
-            yield rows
-        if len(rows) < _CHECKED_AT_ONCE:
-            return
-        after = Paging(_CHECKED_AT_ONCE, cursor=Cursor(rows[-1][1], rows[-1][0]))
 
 
 def _misfits(schema: Schema, rows: Sequence[Row]) -> list[dict[str, str]]:

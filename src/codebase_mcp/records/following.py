@@ -106,7 +106,7 @@ async def refresh_anchors(
     spots = await _resolve_again(tx, new) | await _follow(tx, tree, resolved)
     moved = {a.id: spots[a.id] for a in tracked if spots[a.id] != a.spot}
     if moved:
-        await tx.execute(_SQL["update_anchors"], ids=list(moved), **spot_columns(moved.values()))
+        await tx.execute(_SQL["update_anchors"], id=list(moved), **spot_columns(moved.values()))
     return len(moved)
 
 
@@ -123,7 +123,8 @@ async def _resolve_again(tx: Transaction, anchors: Sequence[Tracked]) -> dict[UU
     if not anchors:
         return {}
     references = [
-        CodeReference(a.spot.file, a.spot.symbol, None, a.spot.repository_id) for a in anchors
+        CodeReference(a.spot.file, a.spot.symbol, a.spot.commit, a.spot.repository_id)
+        for a in anchors
     ]
     spots = await resolve(tx, references)
     return {a.id: _resolved(a.spot, now) for a, now in zip(anchors, spots, strict=True)}

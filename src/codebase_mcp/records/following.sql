@@ -12,8 +12,8 @@ WHERE repository_id = %(repository_id)s AND view = %(view)s AND active;
 -- The anchors whose file is gone, or has changed since they were last checked. If anything changed,
 -- also those that were missing, and those without a repository. The latter are assigned to this
 -- repository if their repository had the same root.
-SELECT a.id, coalesce(a.repository_id, r.id), a.file, a.symbol, a.start_line, a.end_line, a.hash, a.blob_id,
-       a.is_missing, a.state, a.reason, a.moved_from, f.blob_id, b.hash
+SELECT a.id, coalesce(a.repository_id, r.id), a.file, a.symbol, a.commit, a.start_line, a.end_line,
+       a.state, a.reason, a.moved_from, a.hash, a.blob_id, a.is_missing, f.blob_id, b.hash
 FROM anchor AS a
 LEFT JOIN repository AS r ON r.id = %(repository_id)s AND r.root = a.root
 LEFT JOIN file AS f ON f.path = a.file AND f.snapshot_id = (
@@ -136,9 +136,10 @@ SET repository_id = n.repository_id,
     reason = n.reason,
     moved_from = n.moved_from,
     checked_at = clock_timestamp()
-FROM unnest(%(ids)s::uuid[], %(repositories)s::uuid[], %(files)s::text[], %(symbols)s::text[],
-            %(starts)s::integer[], %(ends)s::integer[], %(hashes)s::bytea[], %(blobs)s::bigint[],
-            %(missing)s::boolean[], %(states)s::text[], %(reasons)s::text[], %(moved)s::text[])
+FROM unnest(%(id)s::uuid[], %(repository_id)s::uuid[], %(file)s::text[], %(symbol)s::text[],
+            %(start_line)s::integer[], %(end_line)s::integer[], %(hash)s::bytea[],
+            %(blob_id)s::bigint[], %(is_missing)s::boolean[], %(state)s::text[],
+            %(reason)s::text[], %(moved_from)s::text[])
     AS n (id, repository_id, file, symbol, start_line, end_line, hash, blob_id, is_missing, state,
           reason, moved_from)
 WHERE a.id = n.id;

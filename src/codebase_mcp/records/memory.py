@@ -20,14 +20,15 @@ from uuid import UUID, uuid4
 
 from codebase_mcp.database.connection import Transaction
 from codebase_mcp.database.literals import dense_literal, sparse_literal
+from codebase_mcp.database.nearest import maintain_vector_index, wants_vector_index
 from codebase_mcp.database.queries import load_queries
 from codebase_mcp.database.transaction import Row
-from codebase_mcp.database.vectors import maintain_vector_index, wants_vector_index
 from codebase_mcp.embedding.embedder import Vectors
 from codebase_mcp.embedding.models import Model
 from codebase_mcp.errors import NotFound
 from codebase_mcp.index.prepare import bm25_weights, strongest
-from codebase_mcp.records.anchors import Anchor, anchors_of
+from codebase_mcp.records.anchoring import Anchor
+from codebase_mcp.records.anchors import anchors_from
 from codebase_mcp.records.page import Cursor, Page, Paging
 from codebase_mcp.records.vocabulary import ObservationType
 from codebase_mcp.text.counting import Lexicon, term_table
@@ -71,8 +72,8 @@ class Observation:
     @classmethod
     def from_row(cls, row: Row) -> Observation:
         """From the columns that every statement selects."""
-        identity, content, kind, tags, *rest = row
-        return cls(identity, content, kind, tuple(tags), *rest)
+        identity, content, kind, tags, *rest, anchors = row
+        return cls(identity, content, kind, *(tuple(tags), *rest, anchors_from(anchors)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,7 +234,7 @@ async def load_observations(
 ) -> list[Observation]:
     """The observations with these ids, in this order; ids that do not exist are skipped."""
     rows = await tx.fetch_all(_SQL["get"], ids=list(ids)) if ids else []
-    by_id = {observation.id: observation for observation in await _observations(tx, rows)}
+    by_id = {row[0]: Observation.from_row(row) for row in rows}
     scores = relevance or {}
     return [
         replace(by_id[identity], relevance=scores.get(identity))
@@ -250,12 +251,12 @@ async def timeline(
     Raises:
         NotFound: there is no such observation.
     """
-    rows = await _planned(
+    observations = await _select(
         tx, "timeline", anchor_id=anchor_id, before=before, after=after, session_id=session_id
     )
-    if not rows:
+    if not observations:
         raise _not_found({"anchor_id": str(anchor_id)})
-    return await _observations(tx, rows)
+    return observations
 
 
 async def newest(
@@ -266,10 +267,9 @@ async def newest(
     tags: Sequence[str] | None = None,
 ) -> list[Observation]:
     """The newest observations, newest first."""
-    rows = await _planned(
+    return await _select(
         tx, "newest", session_id=session_id, tags=list(tags) if tags else None, limit=limit
     )
-    return await _observations(tx, rows)
 
 
 async def page_of_observations(
@@ -284,7 +284,7 @@ async def page_of_observations(
     _, rows, [[total]] = await tx.fetch_many(
         [(_SQL["prepare"], {}), (_SQL["page"], params), (_SQL["total"], params)]
     )
-    observations = await _observations(tx, rows)
+    observations = [Observation.from_row(row) for row in rows]
     return paging.page(observations, total, lambda last: Cursor(last.created_at, last.id))
 
 
@@ -292,14 +292,13 @@ async def newest_of_each_type(
     tx: Transaction, limit: int, tags: Sequence[str] | None = None
 ) -> list[Observation]:
     """The newest observations of every type."""
-    rows = await _planned(
+    return await _select(
         tx,
         "newest_of_each_type",
         types=list(get_args(ObservationType)),
         tags=list(tags) if tags else None,
         limit=limit,
     )
-    return await _observations(tx, rows)
 
 
 async def look_after(tx: Transaction, model: Model) -> Upkeep:
@@ -312,7 +311,7 @@ async def look_after(tx: Transaction, model: Model) -> Upkeep:
 
 async def outdated(tx: Transaction, model: Model) -> dict[UUID, ObservationText]:
     """Some observations that were embedded with another model."""
-    most = RENEWED_BY_SERVICE if model.local is None else RENEWED_AT_ONCE
+    most = RENEWED_AT_ONCE if model.is_local else RENEWED_BY_SERVICE
     rows = await tx.fetch_all(_SQL["outdated"], model=model_of(model), limit=most)
     return {identity: ObservationText(content, tuple(tags)) for identity, content, tags in rows}
 
@@ -350,15 +349,10 @@ async def renew(
     )
 
 
-async def _planned(tx: Transaction, name: str, **params: object) -> list[Row]:
+async def _select(tx: Transaction, name: str, **params: object) -> list[Observation]:
     """The rows of a statement with optional filters, planned for those that are given."""
     _, rows = await tx.fetch_many([(_SQL["prepare"], {}), (_SQL[name], params)])
-    return rows
-
-
-async def _observations(tx: Transaction, rows: Sequence[Row]) -> list[Observation]:
-    anchors = await anchors_of(tx, [row[0] for row in rows])
-    return [replace(Observation.from_row(row), anchors=anchors[row[0]]) for row in rows]
+    return [Observation.from_row(row) for row in rows]
 
 
 def _hash(content: str) -> bytes:

@@ -1,3 +1,13 @@
+-- fragment: columns
+-- The columns of an observation, the last with its anchors.
+id, content, type, tags, session_id, created_at, stored_at,
+ARRAY(
+    SELECT ROW(anchor.repository_id, anchor.file, anchor.symbol, anchor.commit, anchor.start_line,
+               anchor.end_line, anchor.state, anchor.reason, anchor.moved_from)
+    FROM anchor
+    WHERE anchor.record_id = observation.id
+    ORDER BY anchor.ordinal)
+
 -- name: prepare
 -- Plan statements for their actual parameters in this transaction; generic plans scan whole tables.
 SELECT set_config('plan_cache_mode', 'force_custom_plan', true);
@@ -93,41 +103,44 @@ FROM new;
 
 -- name: get
 -- Observations by their ids.
-SELECT id, content, type, tags, session_id, created_at, stored_at
+SELECT {columns}
 FROM observation
 WHERE id = ANY(%(ids)s::uuid[]);
 
 -- name: timeline
 -- An observation with its neighbours in time, oldest first; no row if it does not exist.
 WITH middle AS (
-    SELECT id, content, type, tags, session_id, created_at, stored_at
+    SELECT id, created_at
     FROM observation
     WHERE id = %(anchor_id)s
 ), before AS (
-    SELECT o.id, o.content, o.type, o.tags, o.session_id, o.created_at, o.stored_at
+    SELECT o.id
     FROM observation AS o
     WHERE (o.created_at, o.id) < ((SELECT created_at FROM middle), (SELECT id FROM middle))
       AND (%(session_id)s::text IS NULL OR o.session_id = %(session_id)s)
     ORDER BY o.created_at DESC, o.id DESC
     LIMIT %(before)s
 ), after AS (
-    SELECT o.id, o.content, o.type, o.tags, o.session_id, o.created_at, o.stored_at
+    SELECT o.id
     FROM observation AS o
     WHERE (o.created_at, o.id) > ((SELECT created_at FROM middle), (SELECT id FROM middle))
       AND (%(session_id)s::text IS NULL OR o.session_id = %(session_id)s)
     ORDER BY o.created_at, o.id
     LIMIT %(after)s
 )
-SELECT id, content, type, tags, session_id, created_at, stored_at FROM before
-UNION ALL
-SELECT id, content, type, tags, session_id, created_at, stored_at FROM middle
-UNION ALL
-SELECT id, content, type, tags, session_id, created_at, stored_at FROM after
+SELECT {columns}
+FROM observation
+WHERE id = ANY(ARRAY(
+    SELECT id FROM before
+    UNION ALL
+    SELECT id FROM middle
+    UNION ALL
+    SELECT id FROM after))
 ORDER BY created_at, id;
 
 -- name: newest
 -- The newest observations, newest first.
-SELECT id, content, type, tags, session_id, created_at, stored_at
+SELECT {columns}
 FROM observation
 WHERE (%(session_id)s::text IS NULL OR session_id = %(session_id)s)
   AND (%(tags)s::text[] IS NULL OR tags @> %(tags)s::text[])
@@ -136,7 +149,7 @@ LIMIT %(limit)s;
 
 -- name: page
 -- A page of the observations, newest first.
-SELECT id, content, type, tags, session_id, created_at, stored_at
+SELECT {columns}
 FROM observation
 WHERE (%(session_id)s::text IS NULL OR session_id = %(session_id)s)
   AND (%(type)s::text IS NULL OR type = %(type)s)
@@ -154,10 +167,10 @@ WHERE (%(session_id)s::text IS NULL OR session_id = %(session_id)s)
 
 -- name: newest_of_each_type
 -- The newest observations of every type.
-SELECT o.id, o.content, o.type, o.tags, o.session_id, o.created_at, o.stored_at
+SELECT o.*
 FROM unnest(%(types)s::text[]) AS wanted (type)
 CROSS JOIN LATERAL (
-    SELECT id, content, type, tags, session_id, created_at, stored_at
+    SELECT {columns}
     FROM observation
     WHERE observation.type = wanted.type
       AND (%(tags)s::text[] IS NULL OR tags @> %(tags)s::text[])

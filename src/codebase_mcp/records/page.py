@@ -1,20 +1,24 @@
-"""Which page of a long list does a client request, and which page is next?
+"""Which page of a long list does a client request, and which page is next? Which id is meant?
 
 Lists are ordered by a time and an id, newest first. New rows shift the pages of an ``offset``. They
-do not shift the pages of a cursor, which names the last row of the previous page.
+do not shift the pages of a cursor, which names the last row of the previous page. `whole_id` finds
+an id by its prefix: people type eight digits instead of thirty-two.
 """
 
 from __future__ import annotations
 
 import base64
 import binascii
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Generic, TypeVar
+from typing import Generic, Literal, TypeVar
 from uuid import UUID
 
-from codebase_mcp.errors import InvalidInput
+from codebase_mcp.database.connection import Transaction
+from codebase_mcp.database.queries import load_queries
+from codebase_mcp.errors import InvalidInput, NotFound
 
 Item = TypeVar("Item")
 
@@ -102,3 +106,34 @@ class Page(Generic[Item]):
     items: list[Item]
     total: int
     next_cursor: str | None
+
+
+_IDS = load_queries("codebase_mcp.records", "ids.sql")
+
+Shown = Literal["task", "observation", "work_item"]
+
+MIN_DIGITS = 4
+
+
+async def whole_id(tx: Transaction, kind: Shown, beginning: str) -> UUID:
+    """The id with this prefix.
+
+    Raises:
+        InvalidInput: it is not a prefix of an id, or of several ids.
+        NotFound: it is not the prefix of an existing id.
+    """
+    digits = beginning.replace("-", "").lower()
+    label = kind.replace("_", " ")
+    if not re.fullmatch(rf"[0-9a-f]{{{MIN_DIGITS},32}}", digits):
+        message = f"{beginning[:60]!r} is not an id of a {label} or a prefix of one"
+        raise InvalidInput.of("id", beginning[:60], message, rule=f"{MIN_DIGITS} or more digits")
+    rows = await tx.fetch_all(
+        _IDS[f"{kind}_ids"], first=digits.ljust(32, "0"), last=digits.ljust(32, "f")
+    )
+    if not rows:
+        raise NotFound(f"{label.capitalize()} not found", details={"id": beginning})
+    if len(rows) > 1:
+        message = f"The ids of {len(rows)} or more {label}s begin with {beginning}"
+        raise InvalidInput.of("id", beginning, message, rule="one record", hint="Give more digits.")
+    identity: UUID = rows[0][0]
+    return identity

@@ -10,14 +10,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any, Literal, TypedDict
+from typing import Any, Literal
 from uuid import UUID, uuid4
 
 from codebase_mcp.database.connection import Transaction
 from codebase_mcp.database.queries import load_queries
 from codebase_mcp.database.transaction import Row
 from codebase_mcp.errors import NotFound
-from codebase_mcp.records.anchors import Anchor, CodeReference, anchors_of, set_anchors
+from codebase_mcp.records.anchoring import Anchor, CodeReference
+from codebase_mcp.records.anchors import anchors_from, set_anchors
 from codebase_mcp.records.page import Cursor, Page, Paging
 from codebase_mcp.records.vocabulary import TaskStatus
 
@@ -51,13 +52,15 @@ class Task:
     planning_references: tuple[str, ...] = ()
     branches: tuple[str, ...] = ()
     commits: tuple[str, ...] = ()
-    history: tuple[TaskEvent, ...] | None = None
     anchors: tuple[Anchor, ...] = ()
+    history: tuple[TaskEvent, ...] | None = None
 
     @classmethod
     def from_row(cls, row: Row) -> Task:
-        """From a row whose last column says whether the task has anchors."""
-        return cls(*row[:7], *map(tuple, row[7:-1]))
+        """From a row whose last column are the anchors."""
+        *fields, references, branches, commits, anchors = row
+        lists = tuple(references), tuple(branches), tuple(commits), anchors_from(anchors)
+        return cls(*(*fields, *lists))
 
     @property
     def branch(self) -> str | None:
@@ -70,17 +73,10 @@ class Task:
         return self.commits[-1] if self.commits else None
 
 
-class TaskChanges(TypedDict, total=False):
-    """The fields of an update; None clears a field, or unlinks all branches or commits."""
-
-    title: str
-    description: str | None
-    notes: str | None
-    status: TaskStatus
-    branch: str | None
-    commit: str | None
-    planning_references: Sequence[str] | None
-    anchors: Sequence[CodeReference] | None
+# What an update may change.
+_CHANGEABLE = (
+    "title", "description", "notes", "status", "branch", "commit", "planning_references", "anchors",
+)  # fmt: skip
 
 
 async def create_task(
@@ -135,30 +131,29 @@ async def list_tasks(
             (_SQL["count_tasks" if branch is None else "count_tasks_of_branch"], params),
         ]
     )
-    anchors = await anchors_of(tx, [row[0] for row in rows if row[-1]])
-    tasks = [replace(Task.from_row(row), anchors=anchors[row[0]]) for row in rows]
-    return paging.page(tasks, total, lambda task: Cursor(task.created_at, task.id))
+    return paging.page(
+        [Task.from_row(row) for row in rows], total, lambda task: Cursor(task.created_at, task.id)
+    )
 
 
 async def update_task(
-    tx: Transaction, task_id: UUID, changes: TaskChanges, *, owner: str | None = None
+    tx: Transaction, task_id: UUID, changes: Mapping[str, Any], *, owner: str | None = None
 ) -> Task:
     """Change the given fields of a task, in the session that its owner has open, if any.
+
+    None clears a field, or unlinks all branches or commits.
 
     Raises:
         NotFound: there is no task with this id.
         InvalidInput: an anchor cannot be resolved.
     """
+    references = list(changes.get("planning_references") or ())
     params = {
+        **dict.fromkeys(_CHANGEABLE),
+        **changes,
+        "planning_references": references,
         "id": task_id,
         "given": list(changes),
-        "title": changes.get("title"),
-        "description": changes.get("description"),
-        "notes": changes.get("notes"),
-        "status": changes.get("status"),
-        "branch": changes.get("branch"),
-        "commit": changes.get("commit"),
-        "planning_references": list(changes.get("planning_references") or ()),
         "owner": owner,
     }
     anchors = (changes["anchors"] or ()) if "anchors" in changes else None
@@ -183,6 +178,5 @@ async def _written(
         )
     task = replace(Task.from_row(rows[0]), history=tuple(TaskEvent(*event) for event in events))
     if anchors is not None:
-        await set_anchors(tx, "task", task.id, anchors)
-    has_anchors = rows[0][-1] if anchors is None else bool(anchors)
-    return replace(task, anchors=(await anchors_of(tx, [task.id] if has_anchors else []))[task.id])
+        task = replace(task, anchors=await set_anchors(tx, "task", task.id, anchors))
+    return task

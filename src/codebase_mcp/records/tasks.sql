@@ -11,7 +11,13 @@ SELECT id, title, description, notes, status, created_at, updated_at, planning_r
            FROM task_link AS link
            WHERE link.task_id = selected.id AND link.kind = 'commit'
            ORDER BY link.linked_at, link.value) AS commits,
-       EXISTS (SELECT FROM anchor WHERE anchor.record_id = selected.id) AS is_anchored
+       ARRAY(
+           SELECT ROW(anchor.repository_id, anchor.file, anchor.symbol, anchor.commit,
+                      anchor.start_line, anchor.end_line, anchor.state, anchor.reason,
+                      anchor.moved_from)
+           FROM anchor
+           WHERE anchor.record_id = selected.id
+           ORDER BY anchor.ordinal) AS anchors
 FROM selected
 ORDER BY created_at DESC, id DESC
 

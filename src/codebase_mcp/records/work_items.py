@@ -7,17 +7,18 @@ of paths, and its own path names its ancestors. Type and parent of an item never
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import TypedDict, get_args
+from typing import Any, get_args
 from uuid import UUID, uuid4
 
 from codebase_mcp.database.connection import Transaction
 from codebase_mcp.database.queries import load_queries
 from codebase_mcp.database.transaction import Row
 from codebase_mcp.errors import CodebaseError, InvalidInput, NotFound
-from codebase_mcp.records.anchors import Anchor, CodeReference, anchors_of, set_anchors
+from codebase_mcp.records.anchoring import Anchor, CodeReference
+from codebase_mcp.records.anchors import anchors_from, set_anchors
 from codebase_mcp.records.page import Cursor, Page, Paging
 from codebase_mcp.records.vocabulary import WorkItemStatus, WorkItemType
 
@@ -46,29 +47,15 @@ class WorkItem:
     completed_at: datetime | None
     anchors: tuple[Anchor, ...] = ()
 
+    @classmethod
+    def from_row(cls, row: Row) -> WorkItem:
+        """From a row whose last column are the anchors."""
+        return cls(*(*row[:-1], anchors_from(row[-1])))
+
     @property
     def depth(self) -> int:
         """How many ancestors it has."""
         return self.path.count("/") - 1
-
-
-class WorkItemChanges(TypedDict, total=False):
-    """The fields of an update; None clears the description or the anchors."""
-
-    title: str
-    description: str | None
-    status: WorkItemStatus
-    anchors: Sequence[CodeReference] | None
-
-
-@dataclass(frozen=True, slots=True)
-class WorkItemFilters:
-    """Which items to list; of a parent its children, or with ``below`` all its descendants."""
-
-    status: WorkItemStatus | None = None
-    item_type: WorkItemType | None = None
-    parent_id: UUID | None = None
-    below: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,8 +108,8 @@ async def create_work_item(
     return await _with_new_anchors(tx, tuple(columns), anchors or None)
 
 
-async def update_work_item(tx: Transaction, item_id: UUID, changes: WorkItemChanges) -> WorkItem:
-    """Change the given fields of an item.
+async def update_work_item(tx: Transaction, item_id: UUID, changes: Mapping[str, Any]) -> WorkItem:
+    """Change the given fields of an item: title, description, status, anchors. None clears a field.
 
     Raises:
         NotFound: there is no item with this id.
@@ -144,31 +131,39 @@ async def update_work_item(tx: Transaction, item_id: UUID, changes: WorkItemChan
 
 
 async def query_work_items(
-    tx: Transaction, filters: WorkItemFilters, paging: Paging
+    tx: Transaction,
+    paging: Paging,
+    *,
+    status: WorkItemStatus | None = None,
+    item_type: WorkItemType | None = None,
+    parent_id: UUID | None = None,
+    below: bool = False,
 ) -> Page[WorkItem]:
-    """A page of the items that pass the filters, newest first.
+    """A page of the items with these fields, newest first.
+
+    Of a parent its children are listed, with ``below`` all its descendants.
 
     Raises:
         NotFound: there is no such parent.
     """
     params = {
         **paging.parameters(),
-        "status": filters.status,
-        "item_type": filters.item_type,
-        "parent_id": None if filters.below else filters.parent_id,
-        "below": filters.parent_id if filters.below else None,
+        "status": status,
+        "item_type": item_type,
+        "parent_id": None if below else parent_id,
+        "below": parent_id if below else None,
     }
     _, rows, [[total]], parent = await tx.fetch_many(
         [
             (_SQL["plan_for_values"], {}),
             (_SQL["page"], params),
             (_SQL["total"], params),
-            (_SQL["exists"], {"id": filters.parent_id}),
+            (_SQL["exists"], {"id": parent_id}),
         ]
     )
-    if filters.parent_id is not None and not parent:
-        raise _not_found("Work item not found", "parent_id", filters.parent_id)
-    items = await _items(tx, rows)
+    if parent_id is not None and not parent:
+        raise _not_found("Work item not found", "parent_id", parent_id)
+    items = [WorkItem.from_row(row) for row in rows]
     return paging.page(items, total, lambda item: Cursor(item.created_at, item.id))
 
 
@@ -184,7 +179,7 @@ async def get_hierarchy(tx: Transaction, item_id: UUID) -> Hierarchy:
     )
     if not lineage:
         raise _not_found("Work item not found", "work_item_id", item_id)
-    items = await _items(tx, [*lineage, *below])
+    items = [WorkItem.from_row(row) for row in (*lineage, *below)]
     *ancestors, item = items[: len(lineage)]
     descendants = items[len(lineage) :]
     return Hierarchy(
@@ -215,7 +210,7 @@ async def page_of_trees(tx: Transaction, paging: Paging, most: int) -> Page[Tree
     page = paging.page(roots, total, lambda row: Cursor(row[1], row[0]))
     rows = await tx.fetch_all(_SQL["trees"], roots=[row[0] for row in page.items], most=most)
     trees: dict[str, list[WorkItem]] = defaultdict(list)
-    for item in await _items(tx, rows):
+    for item in map(WorkItem.from_row, rows):
         trees[item.path.partition("/")[0]].append(item)
     listed = [
         Tree(in_order(items), below + 1 - len(items))
@@ -241,17 +236,10 @@ async def root_ids(tx: Transaction, limit: int) -> list[UUID]:
 async def _with_new_anchors(
     tx: Transaction, row: Row, anchors: Sequence[CodeReference] | None
 ) -> WorkItem:
+    item = WorkItem.from_row(row)
     if anchors is not None:
-        await set_anchors(tx, "work_item", row[0], anchors)
-        row = (*row[:-1], bool(anchors))
-    [item] = await _items(tx, [row])
+        item = replace(item, anchors=await set_anchors(tx, "work_item", item.id, anchors))
     return item
-
-
-async def _items(tx: Transaction, rows: Sequence[Row]) -> list[WorkItem]:
-    """Items of rows whose last column says whether there are anchors."""
-    anchors = await anchors_of(tx, [row[0] for row in rows if row[-1]])
-    return [WorkItem(*(*row[:-1], anchors[row[0]])) for row in rows]
 
 
 def _not_found(message: str, field: str, item_id: UUID) -> NotFound:

@@ -1,7 +1,12 @@
 -- fragment: columns
--- The columns of an item.
+-- The columns of an item, the last with its anchors.
 id, item_type, title, description, status, parent_id, path, created_at, updated_at, completed_at,
-EXISTS (SELECT FROM anchor WHERE anchor.record_id = work_item.id) AS is_anchored
+ARRAY(
+    SELECT ROW(anchor.repository_id, anchor.file, anchor.symbol, anchor.commit, anchor.start_line,
+               anchor.end_line, anchor.state, anchor.reason, anchor.moved_from)
+    FROM anchor
+    WHERE anchor.record_id = work_item.id
+    ORDER BY anchor.ordinal)
 
 -- fragment: passes
 -- Whether an item passes the given filters: status, type, parent, or an item that it is ``below``
@@ -33,7 +38,7 @@ WITH parent AS (
               completed_at
 )
 SELECT (SELECT item_type FROM parent), id, item_type, title, description, status, parent_id, path,
-       created_at, updated_at, completed_at, false AS is_anchored
+       created_at, updated_at, completed_at, ARRAY(SELECT ROW() WHERE false) AS anchors
 FROM (VALUES (1)) AS always
 LEFT JOIN new ON true;
 
@@ -131,17 +136,14 @@ WHERE parent_id IS NULL;
 
 -- name: trees
 -- Some items, each with the first of its descendants, level by level.
-SELECT item.id, item.item_type, item.title, item.description, item.status, item.parent_id,
-       item.path, item.created_at, item.updated_at, item.completed_at,
-       EXISTS (SELECT FROM anchor WHERE anchor.record_id = item.id) AS is_anchored
+SELECT item.*
 FROM unnest(%(roots)s::uuid[]) AS wanted (id)
 JOIN work_item AS root ON root.id = wanted.id
 CROSS JOIN LATERAL (
-    SELECT id, item_type, title, description, status, parent_id, path, created_at, updated_at,
-           completed_at
-    FROM work_item AS below
-    WHERE below.path >= root.path AND below.path < root.path || chr(1114111)
-    ORDER BY length(below.path), below.created_at, below.id
+    SELECT {columns}
+    FROM work_item
+    WHERE work_item.path >= root.path AND work_item.path < root.path || chr(1114111)
+    ORDER BY length(work_item.path), work_item.created_at, work_item.id
     LIMIT %(most)s
 ) AS item;
 

@@ -14,16 +14,17 @@ from itertools import islice
 from operator import itemgetter
 
 from codebase_mcp.database.transaction import Row
-from codebase_mcp.embedding.scale import BUILTIN_SCALE
+from codebase_mcp.embedding.profile import BUILTIN_SCALE
 from codebase_mcp.model import FileKind
-from codebase_mcp.search.evidence import (
+from codebase_mcp.search.lists import (
     CandidateFile,
+    ChunkKey,
+    Lists,
+    ListSource,
     NamedDefinition,
     TextEvidence,
     discounted_sum,
 )
-from codebase_mcp.search.fusion import ChunkKey, fuse
-from codebase_mcp.search.lists import Lists, ListSource
 from codebase_mcp.search.scope import QueryVector
 from codebase_mcp.text.tokens import word_stems
 
@@ -32,6 +33,9 @@ from codebase_mcp.text.tokens import word_stems
 RANKED_BY_WORDS = 60
 RANKED_BY_MEANING = 40
 RANKED_BY_EXPANSION = 20
+
+# How much of the cosine the secondary model decides.
+SECONDARY_SHARE = 0.5
 
 # If fewer chunks than this have a word of the query, the nearest chunks in meaning match as well. A
 # chunk that is unrelated to the query seldom has a higher cosine than the second number.
@@ -178,3 +182,18 @@ def _best_texts(by_text: Mapping[int, Mapping[int, float]], most: int) -> list[i
     preselected = islice(by_text.items(), _PRESELECTED * most)
     sums = [(discounted_sum(chunks), blob_id) for blob_id, chunks in preselected]
     return [blob_id for _, blob_id in nlargest(most, sums)]
+
+
+def fuse(
+    primary: Mapping[ChunkKey, float], secondary: Mapping[ChunkKey, float]
+) -> dict[ChunkKey, float]:
+    """The cosine of every chunk that either model has compared with the query.
+
+    Both cosines are on the built-in model's scale. A chunk that the secondary model has not
+    embedded yet keeps the primary model's cosine, which neither favours it nor holds it back.
+    """
+    fused = {**secondary, **primary}
+    for chunk, cosine in secondary.items():
+        if chunk in primary:
+            fused[chunk] = (1 - SECONDARY_SHARE) * primary[chunk] + SECONDARY_SHARE * cosine
+    return fused

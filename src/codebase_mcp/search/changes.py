@@ -15,19 +15,11 @@ from itertools import takewhile
 
 from codebase_mcp.chunking.lines import split_lines
 from codebase_mcp.database.connection import Transaction
-from codebase_mcp.database.literals import array_literal, dense_literal, sparse_literal
-from codebase_mcp.database.queries import load_queries, write_numbers
+from codebase_mcp.database.literals import array_literal
+from codebase_mcp.database.queries import load_queries
 from codebase_mcp.database.transaction import Row
-from codebase_mcp.search.fusion import ChunkKey
 from codebase_mcp.search.hits import Change, Hit
-from codebase_mcp.search.lists import (
-    COUNT_LIMIT,
-    MEANING_CHUNKS,
-    WORD_CHUNKS,
-    DatabaseLists,
-    Lists,
-    chunk_parameters,
-)
+from codebase_mcp.search.lists import ChunkKey, DatabaseLists, Lists, chunk_parameters
 from codebase_mcp.search.query import Query
 from codebase_mcp.search.scope import QueryVector, Scope, ScopedSnapshot
 
@@ -122,45 +114,21 @@ class ChangeLists(DatabaseLists):
         texts = array_literal({blob_id for blob_id, _ in touched.chunks})
         super().__init__(tx, query, replace(scope, texts=texts))
         self._touched = touched
+        self._variant, self._bounds = "_in_chunks", chunk_parameters(touched.chunks)
+        # All chunks with any term are scored: there are few.
+        self.rare, self.rare_expansion = list(self.idf), list(scope.expansion)
 
     async def find(self, vectors: Sequence[QueryVector]) -> Lists:
-        """All lists; chunks by words and by meaning come from statements of their own."""
-        chunks = self._touched.chunks
-        parameters = chunk_parameters(chunks)
-        words = {
-            "query": sparse_literal(self.idf),
-            "expansion": sparse_literal(self.expansion),
-            "terms": array_literal({*self.idf, *self.scope.expansion}),
-            "limit": WORD_CHUNKS,
-        }
-        counted = {"terms": array_literal(self.matching_terms), "most": COUNT_LIMIT + 1}
-        by_words, [(holding_count,)], *by_meaning = await self._tx.fetch_many(
-            [
-                (_SQL["words"], parameters | words),
-                (_SQL["holding_count"], parameters | counted),
-                *(
-                    (
-                        write_numbers(_SQL["meaning"], profile_id=query.profile.id),
-                        {"vector": dense_literal(query.vector), "limit": MEANING_CHUNKS}
-                        | parameters,
-                    )
-                    for query in vectors
-                ),
-            ]
-        )
-        of_texts = await super().find(())
-        with_evidence = {row[0] for rows in (by_words, *by_meaning) for row in rows}
-        return Lists(
-            words=by_words,
-            named_texts=of_texts.named_texts & with_evidence,
+        lists = await super().find(vectors)
+        with_evidence = {row[0] for rows in (lists.words, *lists.meanings) for row in rows}
+        return replace(
+            lists,
+            named_texts=lists.named_texts & with_evidence,
             definitions=[
                 (blob_id, definition)
-                for blob_id, definition in of_texts.definitions
-                if (blob_id, definition.ordinal) in chunks
+                for blob_id, definition in lists.definitions
+                if (blob_id, definition.ordinal) in self._touched.chunks
             ],
-            holders=of_texts.holders,
-            meanings=by_meaning,
-            holding_count=holding_count,
         )
 
     async def files(self, texts: Collection[int]) -> Sequence[Row]:

@@ -21,10 +21,9 @@ from codebase_mcp.embedding.thesaurus import thesaurus_of
 from codebase_mcp.search.candidates import Candidates, scaled_cosines
 from codebase_mcp.search.lists import MEANING_CHUNKS, ListSource
 from codebase_mcp.search.query import Query, name_stems
-from codebase_mcp.search.ranking import RankedFile
 from codebase_mcp.search.relevance import score_of
 from codebase_mcp.search.scope import QueryVector
-from codebase_mcp.search.signals import path_facts
+from codebase_mcp.search.signals import RankedFile, path_facts
 from codebase_mcp.text.tokens import word_stems, words_of
 
 # The number of first files whose evidence decides whether the question is about the code.

@@ -1,4 +1,4 @@
-"""Which definition of a file answers, and which of its lines? Pure: rows in, hits out.
+"""Which definition of a file answers, and which of its lines?
 
 An index has chunks, but a reader wants the whole function, method, class or section. The strongest
 chunks of a file are divided into *parts*: the lines of a definition without those of definitions
@@ -18,17 +18,22 @@ from itertools import pairwise, takewhile
 
 import numpy as np
 
+from codebase_mcp.database.connection import Transaction
 from codebase_mcp.embedding.embedder import Passages, Vectors
 from codebase_mcp.embedding.static import StaticEmbedder
 from codebase_mcp.search.hits import (
+    Enclosing,
     Hit,
     LineRange,
-    Location,
     ScoredFile,
     StoredChunk,
+    StoredText,
     chunk_strengths,
     hit_at,
+    load_texts,
+    location_of,
 )
+from codebase_mcp.telemetry.stopwatch import step
 from codebase_mcp.text.counting import Lexicon, WordBags, term_table
 
 # The weights of the evidence for a part.
@@ -55,30 +60,6 @@ LEAST_MATCH = 0.3
 
 # The cache of words is emptied when it has this many (some 20 MB).
 _MOST_WORDS = 100_000
-
-# Fields and constants are not shown as definitions, unless they are long and at the top level.
-_FIELDS = frozenset({"constant", "variable", "property", "key", "type"})
-_FIELD_LINES = 3
-
-
-@dataclass(frozen=True, slots=True)
-class Enclosing:
-    """A definition of a file (lines 1-based, inclusive), with its qualified name.
-
-    Lines outside of all definitions have none.
-    """
-
-    qualified: str | None
-    kind: str
-    start_line: int
-    end_line: int
-    depth: int
-
-    @property
-    def is_field(self) -> bool:
-        """Whether it is a field or constant, to be shown with the lines around it."""
-        is_short = self.end_line - self.start_line + 1 < _FIELD_LINES
-        return self.kind in _FIELDS and (is_short or self.depth > 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -302,15 +283,6 @@ _LOOSE = frozenset({"text", "section", "module", "key"})
 FILES_WITH_LINES = 5
 
 
-@dataclass(frozen=True, slots=True)
-class ReadText:
-    """A text's lines with line ends, and the chunks and definitions that were loaded."""
-
-    lines: list[str]
-    chunks: Mapping[int, StoredChunk]
-    definitions: tuple[Enclosing, ...]
-
-
 def strongest_chunks(file: ScoredFile) -> list[int]:
     """The ordinals of the chunks of a file that are divided into parts, the strongest first."""
     strengths = chunk_strengths(file.ranked)
@@ -325,9 +297,30 @@ def distinct_files(files: Sequence[ScoredFile]) -> list[list[ScoredFile]]:
     return list(by_text.values())
 
 
+async def definition_hits(
+    tx: Transaction,
+    copies: Sequence[Sequence[ScoredFile]],
+    weights: Weights,
+    context_lines: int,
+    *,
+    explain: bool,
+) -> list[Hit]:
+    """The best definition of each text as a hit. Ends the transaction.
+
+    ``copies`` are the files with the same text.
+    """
+    keys = [(f.ranked.candidate.blob_id, n) for f, *_ in copies for n in strongest_chunks(f)]
+    with step("texts"):
+        texts = await load_texts(tx, keys, with_definitions=True)
+    with step("hits"):
+        return make_definition_hits(
+            copies, texts, weights, context_lines=context_lines, explain=explain
+        )
+
+
 def make_definition_hits(
     copies: Sequence[Sequence[ScoredFile]],
-    texts: Mapping[int, ReadText],
+    texts: Mapping[int, StoredText],
     weights: Weights,
     *,
     context_lines: int,
@@ -352,7 +345,7 @@ def make_definition_hits(
     return hits
 
 
-def _parts(file: ScoredFile, text: ReadText) -> list[Part]:
+def _parts(file: ScoredFile, text: StoredText) -> list[Part]:
     strengths = chunk_strengths(file.ranked)
     top = max(strengths.values()) or 1.0
     chunks = [
@@ -364,7 +357,7 @@ def _parts(file: ScoredFile, text: ReadText) -> list[Part]:
 
 def _hit(
     files: Sequence[ScoredFile],
-    text: ReadText,
+    text: StoredText,
     scored: Sequence[tuple[float, Part]],
     context_lines: int,
     *,
@@ -382,20 +375,9 @@ def _hit(
             further.append(LineRange(part.start_line, part.end_line, part.symbol, part_score))
             beside += [] if is_around else [part]
     whole = StoredChunk(best.start_line, best.end_line, best.symbol, best.kind)
-    return replace(
-        hit_at(whole, first, text.lines, context_lines, explain=explain),
-        more_in_file=tuple(further),
-        also_at=tuple(
-            Location(
-                copy.repository_id,
-                copy.ranked.candidate.path,
-                best.start_line,
-                best.end_line,
-                copy.view,
-            )
-            for copy in files[1:]
-        ),
-    )
+    hit = hit_at(whole, first, text.lines, context_lines, explain=explain)
+    also_at = tuple(location_of(copy, hit) for copy in files[1:])
+    return replace(hit, more_in_file=tuple(further), also_at=also_at)
 
 
 def _is_around(part: Part, best: Part) -> bool:

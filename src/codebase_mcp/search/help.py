@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain, pairwise, zip_longest
-from uuid import UUID
+from itertools import chain, zip_longest
 
 from codebase_mcp.search.confidence import LEAST_FIRST
 from codebase_mcp.search.hits import Hit
-from codebase_mcp.search.query import Query, parse_query
+from codebase_mcp.search.query import parse_query
 from codebase_mcp.search.secondary import SecondaryUse
 from codebase_mcp.search.vocabulary import NearWords, replace_words
-from codebase_mcp.text.tokens import aggressive_stem, stem, term_id
 
 # Scores below this are "poor" on the tools' scale.
 WEAK = 0.6
@@ -61,19 +59,6 @@ _NOT_MISSED = frozenset({"binary", "symlink", "special"})
 
 
 @dataclass(frozen=True, slots=True)
-class QuestionWord:
-    """A word of a question, with its terms in chunks and in file names.
-
-    ``joined`` are the terms of the word and a neighbour written together.
-    """
-
-    text: str
-    term: int
-    name_term: int
-    joined: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class WordUse:
     """The number of chunks of the project with a word of the question.
 
@@ -119,15 +104,6 @@ class IndexCoverage:
 
 
 @dataclass(frozen=True, slots=True)
-class BetterFile:
-    """The best file for the question when the filters are dropped."""
-
-    repository_id: UUID
-    file_path: str
-    similarity: float
-
-
-@dataclass(frozen=True, slots=True)
 class MissFacts:
     """Facts about a weak answer.
 
@@ -142,7 +118,7 @@ class MissFacts:
     near: tuple[NearWords, ...]
     coverage: IndexCoverage
     filtered: FilteredFiles | None = None
-    better: BetterFile | None = None
+    better: Hit | None = None
     respelt: Mapping[str, str] = field(default_factory=dict)
     best: float | None = None
 
@@ -159,7 +135,7 @@ class Help:
     reasons: tuple[str, ...]
     words: Mapping[str, int]
     nearest: Mapping[str, tuple[str, ...]]
-    better: BetterFile | None
+    better: Hit | None
     hint: str
     doubt: str | None = None
     absent: str | None = None
@@ -196,20 +172,6 @@ def is_weak(hits: Sequence[Hit]) -> bool:
 def is_elsewhere(hits: Sequence[Hit]) -> bool:
     """Whether the code probably has no answer, and the hits are only the nearest chunks."""
     return bool(hits) and hits[0].similarity_score < LEAST_FIRST
-
-
-def content_words(query: Query) -> tuple[QuestionWord, ...]:
-    """The content words of a question, each once."""
-    parts = [part for part in query.parts if len(part) > 1]
-    joined: dict[str, list[int]] = {part: [] for part in parts}
-    for first, second in pairwise(parts):
-        together = term_id(stem(first + second))
-        joined[first].append(together)
-        joined[second].append(together)
-    return tuple(
-        QuestionWord(part, term_id(stem(part)), term_id(aggressive_stem(part)), tuple(terms))
-        for part, terms in joined.items()
-    )
 
 
 def words_to_help(words: Iterable[WordUse], total: int) -> dict[str, bool]:
@@ -302,7 +264,7 @@ def _hint(question: str, facts: MissFacts) -> str:
     if facts.better is not None:
         better = facts.better
         advice.append(
-            f"Drop the filters: {better.file_path} answers best ({better.similarity:.2f})."
+            f"Drop the filters: {better.file_path} answers best ({better.similarity_score:.2f})."
         )
     corrections = {near.word: near.spelled[0] for near in facts.near if near.spelled}
     corrected = replace_words(question, corrections)

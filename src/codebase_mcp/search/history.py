@@ -137,24 +137,12 @@ def _commit(
     unknown = [None] * len(paths)  # read by an earlier version
     columns = (paths, added or unknown, removed or unknown, former or unknown)
     changes = [PathChange(*change) for change in zip(*columns, strict=True)]
+    changes.sort(key=lambda change: not _is_within(change.path, filters.path))
+    excerpt = best_line(message, query)
     return FoundCommit(
-        repository_id=repository_id,
-        hash=commit.hex(),
-        author_name=name,
-        author_email=email,
-        authored_at=at,
-        message=message,
-        changes=tuple(
-            sorted(changes, key=lambda change: not _is_within(change.path, filters.path))
-        ),
-        paths_total=paths_total,
-        added=lines_added,
-        removed=lines_removed,
-        is_merge=is_merge,
-        branches=tuple(branches),
-        score=score,
-        excerpt=best_line(message, query),
-    )
+        repository_id, commit.hex(), name, email, at, message, tuple(changes), paths_total,
+        lines_added, lines_removed, is_merge, tuple(branches), score, excerpt,
+    )  # fmt: skip
 
 
 def _is_within(path: str, parent: str | None) -> bool:

@@ -1,19 +1,27 @@
-"""Which chunks of the ranked files are shown? Pure: rows in, hits out.
+"""Which chunks of the ranked files are shown? Loads their texts, and makes hits of them.
 
 Each file has a hit for its best chunk, which names the lines of further good chunks.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import groupby
+from itertools import chain, groupby
 from typing import Literal
 from uuid import UUID, uuid5
 
 from codebase_mcp.chunking.lines import split_lines
+from codebase_mcp.database.connection import Transaction
+from codebase_mcp.database.literals import array_literal
+from codebase_mcp.database.queries import load_queries
 from codebase_mcp.model import WORKTREE
-from codebase_mcp.search.ranking import RankedFile
+from codebase_mcp.search.lists import ChunkKey, chunk_parameters
+from codebase_mcp.search.signals import RankedFile
+from codebase_mcp.telemetry.stopwatch import step
+
+_SQL = load_queries("codebase_mcp.search", "search.sql")
 
 # The weights that select the best chunk of a file: its share of the query's words; being in the
 # list of meaning, and the distance from the last chunk there; a definition of a name of the query.
@@ -39,6 +47,10 @@ _MAX_LISTED = 5
 _MATCH_SHARE = 0.5
 
 
+# Fields and constants are not shown as definitions, unless they are long and at the top level.
+_FIELDS = frozenset({"constant", "variable", "property", "key", "type"})
+_FIELD_LINES = 3
+
 Change = Literal["added", "changed", "removed"]
 """How lines came about, in a search within changes."""
 
@@ -54,11 +66,61 @@ class StoredChunk:
 
 
 @dataclass(frozen=True, slots=True)
+class Enclosing:
+    """A definition of a file (lines 1-based, inclusive), with its qualified name.
+
+    Lines outside of all definitions have none.
+    """
+
+    qualified: str | None
+    kind: str
+    start_line: int
+    end_line: int
+    depth: int
+
+    @property
+    def is_field(self) -> bool:
+        """Whether it is a field or constant, to be shown with the lines around it."""
+        is_short = self.end_line - self.start_line + 1 < _FIELD_LINES
+        return self.kind in _FIELDS and (is_short or self.depth > 0)
+
+
+@dataclass(frozen=True, slots=True)
 class StoredText:
-    """A text's first lines, with line ends, and its chunks that may be shown, by ordinal."""
+    """A text's lines, with line ends, and the chunks and definitions that were loaded.
+
+    ``chunks`` are by ordinal.
+    """
 
     lines: list[str]
     chunks: Mapping[int, StoredChunk]
+    definitions: tuple[Enclosing, ...]
+
+
+async def load_texts(
+    tx: Transaction, keys: Collection[ChunkKey], *, with_definitions: bool
+) -> dict[int, StoredText]:
+    """The texts of some chunks, with these and their definitions. Ends the transaction."""
+    if not keys:
+        return {}
+    parameters = chunk_parameters(keys)
+    texts, chunks, *definitions = await tx.fetch_last(
+        [
+            (_SQL["texts"], {"blobs": array_literal({blob_id for blob_id, _ in keys})}),
+            (_SQL["chunks"], parameters),
+            *([(_SQL["enclosing"], parameters)] if with_definitions else []),
+        ]
+    )
+    chunks_of: dict[int, dict[int, StoredChunk]] = defaultdict(dict)
+    for blob_id, ordinal, *chunk in chunks:
+        chunks_of[blob_id][ordinal] = StoredChunk(*chunk)
+    defined: dict[int, list[Enclosing]] = defaultdict(list)
+    for blob_id, *definition in chain.from_iterable(definitions):
+        defined[blob_id].append(Enclosing(*definition))
+    return {
+        blob_id: StoredText(split_lines(text), chunks_of[blob_id], tuple(defined[blob_id]))
+        for blob_id, text in texts
+    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,16 +185,6 @@ class ScoredFile:
     repository_id: UUID
     view: str = WORKTREE
     far_behind: bool = False
-
-
-def first_lines(text: str, count: int) -> list[str]:
-    """The first lines of a text, with line ends, without splitting the rest of it."""
-    if "\r" in text:
-        return split_lines(text)[:count]
-    lines = text.split("\n", count)
-    rest = lines.pop()
-    whole = [line + "\n" for line in lines]
-    return [*whole, rest] if rest and len(whole) < count else whole
 
 
 def chunk_strengths(file: RankedFile) -> dict[int, float]:
@@ -223,6 +275,25 @@ def _by_score(chunks: Iterable[ChosenChunk]) -> list[ChosenChunk]:
     return sorted(chunks, key=lambda chunk: -chunk.score)
 
 
+async def chunk_hits(
+    tx: Transaction,
+    files: Sequence[ScoredFile],
+    count: int,
+    context_lines: int,
+    *,
+    explain: bool,
+) -> list[Hit]:
+    """The best chunks of some files as hits, at most ``count``. Ends the transaction."""
+    chosen = choose(files, count)
+    keys = {chunk.key for chunk in chosen}
+    for file in {chunk.key[0]: chunk.file for chunk in chosen}.values():
+        keys.update(further.key for further in further_chunks(file))
+    with step("texts"):
+        texts = await load_texts(tx, keys, with_definitions=False)
+    with step("hits"):
+        return make_hits(chosen, texts, context_lines=context_lines, explain=explain)
+
+
 def make_hits(
     chosen: Iterable[ChosenChunk],
     texts: Mapping[int, StoredText],
@@ -248,7 +319,7 @@ def make_hits(
                 hit,
                 similarity_score=first.score,
                 more_in_file=tuple(_line_range(further, text) for further in more),
-                also_at=tuple(_location(copy, hit) for copy in further_copies),
+                also_at=tuple(location_of(copy.file, hit) for copy in further_copies),
             )
         )
     return hits
@@ -300,6 +371,7 @@ def chunk_id_of(content: str) -> UUID:
     return uuid5(_CHUNKS, content)
 
 
-def _location(copy: ChosenChunk, hit: Hit) -> Location:
-    path = copy.file.ranked.candidate.path
-    return Location(copy.file.repository_id, path, hit.start_line, hit.end_line, copy.file.view)
+def location_of(copy: ScoredFile, hit: Hit) -> Location:
+    """Where a hit stands in another file with the same text."""
+    path = copy.ranked.candidate.path
+    return Location(copy.repository_id, path, hit.start_line, hit.end_line, copy.view)

@@ -1,4 +1,4 @@
-"""Which chunks, texts and definitions match a query? Read from the database or from memory.
+"""Which chunks, texts and definitions match a query, and what evidence is that for a file?
 
 Filters are part of every statement: none is applied after a limit.
 """
@@ -7,19 +7,16 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import chain, pairwise
+from dataclasses import dataclass, field
+from itertools import islice, pairwise
+from operator import mul
 from typing import Any
-
-import numpy as np
 
 from codebase_mcp.database.connection import Transaction
 from codebase_mcp.database.literals import array_literal, dense_literal, sparse_literal
 from codebase_mcp.database.queries import load_queries, write_numbers
 from codebase_mcp.database.transaction import Row, Statement
-from codebase_mcp.search.evidence import NamedDefinition
-from codebase_mcp.search.fusion import ChunkKey
-from codebase_mcp.search.memory_index import MemoryIndex
+from codebase_mcp.model import FileKind
 from codebase_mcp.search.query import (
     COMMON_CHUNKS,
     Query,
@@ -44,6 +41,35 @@ DEFINITIONS = 12
 
 # Matching chunks are counted up to this number.
 COUNT_LIMIT = 1_000
+
+
+# The best chunk of a text counts fully, each further chunk by this factor less, twelve at most.
+CHUNK_DECAY = 0.7
+CHUNKS_COUNTED = 12
+_DECAYS = tuple(CHUNK_DECAY**position for position in range(CHUNKS_COUNTED))
+
+# How near a text is in meaning is the mean cosine of its nearest chunks, at most this many.
+NEAREST_CHUNKS = 3
+
+ChunkKey = tuple[int, int]
+"""A chunk: the id of its text, and its ordinal there."""
+
+
+@dataclass(frozen=True, slots=True)
+class NamedDefinition:
+    """A definition whose name the query has; ``definers`` texts define that name.
+
+    ``ordinal`` is the number of the chunk with its first line, None if there is no such chunk.
+    """
+
+    folded: str
+    name: str
+    kind: str
+    start_line: int
+    end_line: int
+    depth: int
+    definers: int
+    ordinal: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,49 +140,6 @@ class ListSource(ABC):
         """The distances of given chunks, for each model: blob id, ordinal, distance."""
 
 
-class MemoryLists(ListSource):
-    """The candidate lists from a memory index, which has the vectors of a single model."""
-
-    def __init__(self, index: MemoryIndex, query: Query, scope: Scope) -> None:
-        super().__init__(query, scope)
-        self._index = index
-
-    async def find(self, vectors: Sequence[QueryVector]) -> Lists:
-        index, filters = self._index, self.scope.filters
-        if self.together and not self.scope.is_narrow:
-            both = index.holding(self.rare, together=True)
-            chunks = np.union1d(both, index.holding(self.rare_expansion))
-        else:
-            chunks = index.holding({*self.rare, *self.rare_expansion})
-        names = (name.folded for name in self.query.names)
-        return Lists(
-            words=index.matching(self.idf, self.expansion, chunks, filters, WORD_CHUNKS),
-            named_texts=index.named(self.name_groups, filters, FILES_PER_NAME),
-            definitions=list(
-                chain.from_iterable(index.defining(name, filters, DEFINITIONS) for name in names)
-            ),
-            holders=[] if self.only_term is None else index.holders(self.only_term),
-            meanings=[index.nearest(query.vector, filters, MEANING_CHUNKS) for query in vectors],
-            holding_count=index.holding_count(self.matching_terms, filters),
-        )
-
-    async def files(self, texts: Collection[int]) -> Sequence[Row]:
-        return list(self._index.files_of_texts(texts, self.idf, self.scope.filters))
-
-    async def defined_names(
-        self, texts: Collection[int], stems: Collection[str]
-    ) -> Iterable[tuple[int, str]]:
-        return self._index.defined_names(texts, stems)
-
-    async def held_terms(self, chunk: ChunkKey, terms: Collection[int]) -> Sequence[int]:
-        return self._index.held_terms(chunk, terms)
-
-    async def cosines(
-        self, compared: Sequence[tuple[QueryVector, Iterable[ChunkKey]]]
-    ) -> Sequence[Sequence[Row]]:
-        return [list(self._index.distances(query.vector, chunks)) for query, chunks in compared]
-
-
 class DatabaseLists(ListSource):
     """The candidate lists from the database, in the transaction of the search."""
 
@@ -164,6 +147,12 @@ class DatabaseLists(ListSource):
         super().__init__(query, scope)
         self._tx = tx
         self._parameters = scope.parameters()
+        # Which variant of a statement reads the chunks in scope, and the parameters of that.
+        self._variant, self._bounds = "", {"hidden": scope.hidden}
+        if scope.texts is not None:
+            self._variant, self._bounds = "_in_texts", {"texts": scope.texts}
+        elif scope.is_narrow:
+            self._variant, self._bounds = "_filtered", self._parameters
 
     async def find(self, vectors: Sequence[QueryVector]) -> Lists:
         groups = [array_literal(group) for group in self.name_groups]
@@ -175,9 +164,7 @@ class DatabaseLists(ListSource):
             "symbols": self._filtered("symbols", names=folded, limit=DEFINITIONS),
         }
         if self.only_term is not None:
-            snapshots = array_literal(self.scope.all_snapshots)
-            parameters = {"term": self.only_term, "all_snapshots": snapshots}
-            statements["holders"] = _SQL["holders"], parameters
+            statements["holders"] = self._filtered("holders", term=self.only_term)
         meanings = {f"meaning {number}": self._nearest(q) for number, q in enumerate(vectors)}
         rows = await fetch_named(self._tx, statements | meanings)
         [(holding_count,)] = rows["count"]
@@ -224,50 +211,38 @@ class DatabaseLists(ListSource):
         return _SQL[name], parameters | self._parameters
 
     def _words(self) -> Statement:
-        rare, expansion = self.rare, self.rare_expansion
         parameters = {
             "query": sparse_literal(self.idf),
             "expansion": sparse_literal(self.expansion),
             "limit": WORD_CHUNKS,
         }
-        every = array_literal({*rare, *expansion})
-        if self.scope.texts is not None:
-            return _SQL["words_in_texts"], {**parameters, "rare": every, "texts": self.scope.texts}
-        if not self.together:
-            return self._in_scope("words", {**parameters, "rare": every})
+        if not self.together or self.scope.texts is not None:
+            every = array_literal({*self.rare, *self.rare_expansion})
+            return self._in_scope("words", parameters | {"rare": every})
         common = {
-            "rare": array_literal(rare),
-            "rare_expansion": array_literal(expansion),
+            "rare": array_literal(self.rare),
+            "rare_expansion": array_literal(self.rare_expansion),
             "bound": COMMON_CHUNKS,
         }
         return self._in_scope("common_words", parameters | common)
 
     def _holding_count(self) -> Statement:
-        parameters = {"terms": array_literal(self.matching_terms), "most": COUNT_LIMIT + 1}
-        if self.scope.texts is not None:
-            return _SQL["holding_count_in_texts"], {**parameters, "texts": self.scope.texts}
-        return self._in_scope("holding_count", parameters)
+        terms = array_literal(self.matching_terms)
+        return self._in_scope("holding_count", {"terms": terms, "most": COUNT_LIMIT + 1})
 
     def _nearest(self, query: QueryVector) -> Statement:
-        scope = self.scope
-        parameters = {"vector": dense_literal(query.vector), "limit": MEANING_CHUNKS}
-        numbers = {"profile_id": query.profile.id}
-        if scope.texts is not None:
-            statement = write_numbers(_SQL["meaning_in_texts"], **numbers)
-            return statement, {**parameters, "texts": scope.texts}
-        name = "meaning"
-        sealed = scope.sealed.get(query.profile.id)
-        if sealed is not None:
+        name, numbers = "meaning", {"profile_id": query.profile.id}
+        sealed = self.scope.sealed.get(query.profile.id)
+        if sealed is not None and self.scope.texts is None:
             name = "meaning_sealed"
             numbers |= {"dimension": len(query.vector), "sealed": sealed}
+        parameters = {"vector": dense_literal(query.vector), "limit": MEANING_CHUNKS}
         statement, values = self._in_scope(name, parameters)
         return write_numbers(statement, **numbers), values
 
     def _in_scope(self, name: str, parameters: Mapping[str, Any]) -> Statement:
-        """The variant of a statement with filters, or the variant that leaves out hidden texts."""
-        if self.scope.is_narrow:
-            return _SQL[f"{name}_filtered"], {**parameters, **self._parameters}
-        return _SQL[name], {**parameters, "hidden": self.scope.hidden}
+        """The variant of a statement that reads the chunks in scope."""
+        return _SQL[name + self._variant], {**parameters, **self._bounds}
 
 
 def chunk_parameters(chunks: Collection[ChunkKey]) -> dict[str, str]:
@@ -276,3 +251,73 @@ def chunk_parameters(chunks: Collection[ChunkKey]) -> dict[str, str]:
         "blobs": array_literal(blob_id for blob_id, _ in chunks),
         "ordinals": array_literal(ordinal for _, ordinal in chunks),
     }
+
+
+@dataclass(slots=True)
+class TextEvidence:
+    """The evidence of the candidate lists in a text.
+
+    ``words`` and ``expansion`` (scores by the query's own terms and by its expansion terms) and
+    ``meaning`` (cosines) are by chunk ordinal, best first. ``least_meaning`` is the cosine of the
+    last chunk in the list of meaning, of any text. ``is_only_holder`` means that the query is a
+    single word that no other text has. ``defined_stems`` are the stems of the query's expected
+    names that occur in names of the text's definitions.
+    """
+
+    words: Mapping[int, float] = field(default_factory=dict)
+    meaning: Mapping[int, float] = field(default_factory=dict)
+    expansion: Mapping[int, float] = field(default_factory=dict)
+    definitions: Sequence[NamedDefinition] = ()
+    comments: float = 0.0
+    chunk_count: int = NEAREST_CHUNKS
+    is_only_holder: bool = False
+    least_meaning: float = 0.0
+    defined_stems: frozenset[str] = frozenset()
+
+    @property
+    def body(self) -> float:
+        """The score of all chunks together by the query's own terms."""
+        return discounted_sum(self.words)
+
+    @property
+    def best_words(self) -> float:
+        """The best chunk's score by the query's own terms."""
+        return next(iter(self.words.values()), 0.0)
+
+    @property
+    def best_meaning(self) -> float:
+        """The nearest chunk's cosine."""
+        return next(iter(self.meaning.values()), 0.0)
+
+    @property
+    def nearest(self) -> float:
+        """The nearest chunk's cosine; ``least_meaning`` if the list has no chunk of this text."""
+        return self.best_meaning or self.least_meaning
+
+    @property
+    def mean_meaning(self) -> float:
+        """The mean cosine of the nearest chunks; ``least_meaning`` for those not in the list."""
+        counted, least = min(self.chunk_count, NEAREST_CHUNKS), self.least_meaning
+        if counted == 0 or not self.meaning:
+            return least if counted else 0.0
+        cosines = list(islice(self.meaning.values(), counted))
+        return (sum(cosines) + least * (counted - len(cosines))) / counted
+
+
+def discounted_sum(scores: Mapping[int, float]) -> float:
+    """The sum of the scores of a text's chunks, best first; each further chunk counts less."""
+    if len(scores) < 2:
+        return next(iter(scores.values()), 0.0)
+    return float(sum(map(mul, scores.values(), _DECAYS)))
+
+
+@dataclass(frozen=True, slots=True)
+class CandidateFile:
+    """A file and the evidence in its text."""
+
+    snapshot_id: int
+    path: str
+    blob_id: int
+    language: str
+    kind: FileKind
+    evidence: TextEvidence

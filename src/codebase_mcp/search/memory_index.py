@@ -13,6 +13,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial, reduce
+from itertools import chain
 from typing import NamedTuple
 from uuid import UUID
 
@@ -20,18 +21,28 @@ import numpy as np
 from numpy.typing import NDArray
 
 from codebase_mcp.database.literals import VECTOR_DIGITS, WEIGHT_DIGITS
+from codebase_mcp.database.transaction import Row
 from codebase_mcp.embedding.embedder import Vectors
-from codebase_mcp.search.evidence import NamedDefinition
-from codebase_mcp.search.filters import FileFilters
-from codebase_mcp.search.fusion import ChunkKey
+from codebase_mcp.search.lists import (
+    DEFINITIONS,
+    FILES_PER_NAME,
+    MEANING_CHUNKS,
+    WORD_CHUNKS,
+    ChunkKey,
+    Lists,
+    ListSource,
+    NamedDefinition,
+)
+from codebase_mcp.search.query import Query
+from codebase_mcp.search.scope import FileFilters, QueryVector, Scope, ScopeVersion
 from codebase_mcp.text.tokens import ALL_CHUNKS, fold
 
 Ints = NDArray[np.int32]
 Floats = NDArray[np.float32]
 Mask = NDArray[np.bool_]
 
-ScopeVersion = tuple[tuple[int, UUID], ...]
-"""The snapshots of a memory index, each with the version of its files."""
+# The size of a chunk without its vector, measured over 14 projects of real code.
+_CHUNK_BYTES = 900
 
 # The cache of filter results is emptied when it has this many.
 _MAX_CACHED_FILTERS = 50
@@ -104,12 +115,6 @@ class Postings:
             scores[rows] = sent * self.weights[span] + scores[rows]
         return scores
 
-    @property
-    def size_bytes(self) -> int:
-        """Its size in memory."""
-        arrays = (self.terms, self.starts, self.rows, self.weights)
-        return sum(array.nbytes for array in arrays)
-
 
 @dataclass(frozen=True, slots=True)
 class SymbolTable:
@@ -161,9 +166,7 @@ class MemoryIndex:
     @property
     def size_bytes(self) -> int:
         """Its approximate size in memory."""
-        postings = (self.words, self.comments, self.file_names)
-        rows = 64 * self.chunk_count + 300 * len(self.files) + 120 * len(self.symbols.texts)
-        return self.vectors.nbytes + sum(table.size_bytes for table in postings) + rows
+        return index_bytes(self.chunk_count, len(self.vectors))
 
     @cached_property
     def files_of(self) -> Mapping[int, list[int]]:
@@ -180,177 +183,10 @@ class MemoryIndex:
         counts = {term: size for term, size in zip(numbers, sizes, strict=True) if size}
         return counts | {ALL_CHUNKS: self.chunk_count} if ALL_CHUNKS in numbers else counts
 
-    def matching(
-        self,
-        query: Mapping[int, float],
-        expansion: Mapping[int, float],
-        chunks: Ints,
-        filters: FileFilters,
-        limit: int,
-    ) -> list[tuple[int, int, float, float]]:
-        """The best of some chunks by words: text's id, ordinal, both distances.
-
-        ``query`` and ``expansion`` give the weights of the query's own terms and of its expansion
-        terms. A distance is a score, negated, as in the database.
-        """
-        chunks = self._passing(chunks, filters)
-        own = self.words.score(query, self.chunk_count)[chunks]
-        by_expansion = self.words.score(expansion, self.chunk_count)[chunks]
-        best = _highest(own.astype(np.float64) + by_expansion, limit)
-        distances = (-own[best]).tolist(), (-by_expansion[best]).tolist()
-        return list(zip(*self._keys(chunks[best]), *distances, strict=True))
-
-    def holding(self, terms: Collection[int], *, together: bool = False) -> Ints:
-        """The chunks with any of some terms, or with all of them if ``together``; ascending."""
-        lists = self.words.rows_of(terms)
-        if not lists:
-            return np.empty(0, np.int32)
-        if together:
-            return _intersection(lists)
-        marked = np.zeros(self.chunk_count, np.bool_)
-        for rows in lists:
-            marked[rows] = True
-        return np.flatnonzero(marked).astype(np.int32)
-
-    def holding_count(self, terms: Collection[int], filters: FileFilters) -> int:
-        """The number of chunks with any of some terms."""
-        return len(self._passing(self.holding(terms), filters))
-
-    def held_terms(self, chunk: ChunkKey, terms: Collection[int]) -> list[int]:
-        """The given terms that a chunk has."""
-        number = self._number(chunk)
-        both = np.array([number, number + 1], np.int32)
-        lists = zip(terms, self.words.rows_of(terms), strict=True)
-        return [term for term, rows in lists if np.diff(np.searchsorted(rows, both))]
-
-    def distances(
-        self, vector: Vectors, chunks: Iterable[ChunkKey]
-    ) -> Iterator[tuple[int, int, float]]:
-        """The distances of some chunks to a vector, with the ids of their texts and ordinals."""
-        keys = list(chunks)
-        numbers = np.fromiter(map(self._number, keys), np.int64, len(keys))
-        products = _products(_rounded(vector), self.vectors[:, numbers]).tolist()
-        for (blob_id, ordinal), product in zip(keys, products, strict=True):
-            yield blob_id, ordinal, -product
-
-    def holders(self, term: int) -> list[int]:
-        """The ids of the texts with a term."""
-        [chunks] = self.words.rows_of([term])
-        holders: list[int] = self.blob_ids[np.unique(self.text_of[chunks])].tolist()
-        return holders
-
-    def nearest(
-        self, vector: Vectors, filters: FileFilters, limit: int
-    ) -> list[tuple[int, int, float]]:
-        """The chunks nearest to a vector: text's id, ordinal, distance (inner product, negated)."""
-        query = _rounded(vector)
+    def filtered(self, filters: FileFilters) -> tuple[Mask | None, Mask | None]:
+        """The files that pass the filters, and their texts, as masks; None if all pass."""
         if not filters.narrow:
-            near = _highest(query @ self.vectors, limit + _NEARLY_EQUAL)
-        else:
-            chunks = np.flatnonzero(self._filter(filters)[1][self.text_of])
-            are_few = len(chunks) * _GATHER_COST < self.chunk_count
-            products = (
-                query @ self.vectors[:, chunks] if are_few else (query @ self.vectors)[chunks]
-            )
-            near = chunks[_highest(products, limit + _NEARLY_EQUAL)]
-        near.sort()
-        products = _products(query, self.vectors[:, near])
-        best = _highest(products, limit)
-        return list(zip(*self._keys(near[best]), (-products[best]).tolist(), strict=True))
-
-    def named(self, groups: Iterable[Sequence[int]], filters: FileFilters, most: int) -> set[int]:
-        """The ids of texts of files whose name has all words of a group; ``most`` per group."""
-        texts: set[int] = set()
-        passing = self._filter(filters)[0] if filters.narrow else None
-        for group in groups:
-            files = _intersection(self.file_names.rows_of(group))
-            if passing is not None:
-                files = files[passing[files]]
-            texts.update(self.files[number].text for number in files[:most].tolist())
-        return {int(self.blob_ids[text]) for text in texts}
-
-    def defining(
-        self, folded: str, filters: FileFilters, most: int
-    ) -> Iterator[tuple[int, NamedDefinition]]:
-        """The outermost definition of a name in each text, with the text's id, outermost first."""
-        table = self.symbols
-        first, last = table.of_folded.get(folded, (0, 0))
-        rows = table.by_name[first:last]
-        if filters.narrow:
-            rows = rows[self._filter(filters)[1][table.texts[rows]]]
-        rows = rows[np.lexsort((table.starts[rows], table.depths[rows], table.texts[rows]))]
-        outermost = rows[np.diff(table.texts[rows], prepend=-1) != 0]
-        order = np.lexsort((table.texts[outermost], table.depths[outermost]))[:most]
-        for number in outermost[order].tolist():
-            text, line = int(table.texts[number]), int(table.starts[number])
-            definition = NamedDefinition(
-                folded=folded,
-                name=table.strings[table.names[number]],
-                kind=table.strings[table.kinds[number]],
-                start_line=line,
-                end_line=int(table.ends[number]),
-                depth=int(table.depths[number]),
-                definers=len(outermost),
-                ordinal=self._chunk_at(text, line),
-            )
-            yield int(self.blob_ids[text]), definition
-
-    def defined_names(
-        self, blob_ids: Collection[int], stems: Collection[str]
-    ) -> Iterator[tuple[int, str]]:
-        """The names of definitions in some texts that contain any of some stems."""
-        table = self.symbols
-        ids = np.fromiter(blob_ids, np.int64, len(blob_ids))
-        texts = np.searchsorted(self.blob_ids, ids)
-        starts = np.searchsorted(table.texts, texts).tolist()
-        ends = np.searchsorted(table.texts, texts, side="right").tolist()
-        for blob_id, start, end in zip(ids.tolist(), starts, ends, strict=True):
-            for number in set(table.names[start:end].tolist()):
-                folded = fold(name := table.strings[number])
-                if any(stem in folded for stem in stems):
-                    yield blob_id, name
-
-    def files_of_texts(
-        self, blob_ids: Iterable[int], query: Mapping[int, float], filters: FileFilters
-    ) -> Iterator[tuple[int, str, int, str, str, int, float]]:
-        """The files that have these texts: the columns of the statement ``files``."""
-        passing = self._filter(filters)[0] if filters.narrow else None
-        comments = self.comments.score(query, len(self.blob_ids))
-        ids = list(blob_ids)
-        texts = np.searchsorted(self.blob_ids, np.array(ids, np.int64)).tolist()
-        for blob_id, text in zip(ids, texts, strict=True):
-            chunks = int(self.first_chunks[text + 1] - self.first_chunks[text])
-            for number in self.files_of.get(text, ()):
-                if passing is None or passing[number]:
-                    file = self.files[number]
-                    columns = file.snapshot_id, file.path, blob_id, file.language, file.kind
-                    yield *columns, chunks, float(comments[text])
-
-    def _passing(self, chunks: Ints, filters: FileFilters) -> Ints:
-        if not filters.narrow:
-            return chunks
-        return chunks[self._filter(filters)[1][self.text_of[chunks]]]
-
-    def _keys(self, chunks: NDArray[np.int32 | np.int64]) -> tuple[list[int], list[int]]:
-        """The text ids and the ordinals of some chunks."""
-        texts = self.text_of[chunks]
-        ordinals = chunks - self.first_chunks[texts]
-        return self.blob_ids[texts].tolist(), ordinals.tolist()
-
-    def _number(self, chunk: ChunkKey) -> int:
-        """The number of a chunk, given its text's id and its ordinal."""
-        blob_id, ordinal = chunk
-        return int(self.first_chunks[np.searchsorted(self.blob_ids, blob_id)]) + ordinal
-
-    def _chunk_at(self, text: int, line: int) -> int | None:
-        """The ordinal of the chunk of a text with a line."""
-        chunks = slice(int(self.first_chunks[text]), int(self.first_chunks[text + 1]))
-        starts, ends = self.start_lines[chunks], self.end_lines[chunks]
-        holding = np.flatnonzero((starts <= line) & (line <= ends))
-        return int(holding[0]) if len(holding) else None
-
-    def _filter(self, filters: FileFilters) -> tuple[Mask, Mask]:
-        """The files that pass the filters, and their texts, as masks."""
+            return None, None
         if filters not in self._filtered:
             if len(self._filtered) >= _MAX_CACHED_FILTERS:
                 self._filtered.clear()
@@ -365,8 +201,183 @@ class MemoryIndex:
         return self._filtered[filters]
 
 
+def index_bytes(chunk_count: int, dimension: int) -> int:
+    """The approximate size in memory of an index with this many chunks."""
+    return chunk_count * (4 * dimension + _CHUNK_BYTES)
+
+
+class MemoryLists(ListSource):
+    """The candidate lists from a memory index, which has the vectors of a single model."""
+
+    def __init__(self, index: MemoryIndex, query: Query, scope: Scope) -> None:
+        super().__init__(query, scope)
+        self._index = index
+        self._files, self._texts = index.filtered(scope.filters)
+
+    async def find(self, vectors: Sequence[QueryVector]) -> Lists:
+        if self.together and not self.scope.is_narrow:
+            both = _intersection(self._index.words.rows_of(self.rare))
+            chunks = np.union1d(both, self._holding(self.rare_expansion))
+        else:
+            chunks = self._holding({*self.rare, *self.rare_expansion})
+        named = (self._defining(name.folded) for name in self.query.names)
+        return Lists(
+            words=self._best_by_words(self._passing(chunks)),
+            named_texts=self._named(),
+            definitions=list(chain.from_iterable(named)),
+            holders=[] if self.only_term is None else self._holders(self.only_term),
+            meanings=[self._nearest(query.vector) for query in vectors],
+            holding_count=len(self._passing(self._holding(self.matching_terms))),
+        )
+
+    async def files(self, texts: Collection[int]) -> Sequence[Row]:
+        index, rows = self._index, list[Row]()
+        comments = index.comments.score(self.idf, len(index.blob_ids))
+        blob_ids = list(texts)
+        positions = np.searchsorted(index.blob_ids, np.array(blob_ids, np.int64)).tolist()
+        for blob_id, text in zip(blob_ids, positions, strict=True):
+            chunks = int(index.first_chunks[text + 1] - index.first_chunks[text])
+            for number in index.files_of.get(text, ()):
+                if self._files is None or self._files[number]:
+                    file = index.files[number]
+                    columns = file.snapshot_id, file.path, blob_id, file.language, file.kind
+                    rows.append((*columns, chunks, float(comments[text])))
+        return rows
+
+    async def defined_names(
+        self, texts: Collection[int], stems: Collection[str]
+    ) -> Iterable[tuple[int, str]]:
+        table, names = self._index.symbols, []
+        blob_ids = np.fromiter(texts, np.int64, len(texts))
+        positions = np.searchsorted(self._index.blob_ids, blob_ids)
+        starts = np.searchsorted(table.texts, positions).tolist()
+        ends = np.searchsorted(table.texts, positions, side="right").tolist()
+        for blob_id, start, end in zip(blob_ids.tolist(), starts, ends, strict=True):
+            for number in set(table.names[start:end].tolist()):
+                folded = fold(name := table.strings[number])
+                if any(stem in folded for stem in stems):
+                    names.append((blob_id, name))
+        return names
+
+    async def held_terms(self, chunk: ChunkKey, terms: Collection[int]) -> Sequence[int]:
+        number = self._number(chunk)
+        both = np.array([number, number + 1], np.int32)
+        lists = zip(terms, self._index.words.rows_of(terms), strict=True)
+        return [term for term, rows in lists if np.diff(np.searchsorted(rows, both))]
+
+    async def cosines(
+        self, compared: Sequence[tuple[QueryVector, Iterable[ChunkKey]]]
+    ) -> Sequence[Sequence[Row]]:
+        distances = []
+        for query, chunks in compared:
+            keys = list(chunks)
+            numbers = np.fromiter(map(self._number, keys), np.int64, len(keys))
+            products = _products(_rounded(query.vector), self._index.vectors[:, numbers])
+            distances.append(
+                [(*key, -product) for key, product in zip(keys, products.tolist(), strict=True)]
+            )
+        return distances
+
+    def _best_by_words(self, chunks: Ints) -> list[Row]:
+        """The best of some chunks by words."""
+        words, size = self._index.words, self._index.chunk_count
+        own = words.score(self.idf, size)[chunks]
+        by_expansion = words.score(self.expansion, size)[chunks]
+        best = _highest(own.astype(np.float64) + by_expansion, WORD_CHUNKS)
+        distances = (-own[best]).tolist(), (-by_expansion[best]).tolist()
+        return list(zip(*self._keys(chunks[best]), *distances, strict=True))
+
+    def _holding(self, terms: Collection[int]) -> Ints:
+        """The chunks with any of some terms, ascending."""
+        marked = np.zeros(self._index.chunk_count, np.bool_)
+        for rows in self._index.words.rows_of(terms):
+            marked[rows] = True
+        return np.flatnonzero(marked).astype(np.int32)
+
+    def _holders(self, term: int) -> list[int]:
+        """The ids of the texts with a term."""
+        [chunks] = self._index.words.rows_of([term])
+        texts = np.unique(self._index.text_of[chunks])
+        holders: list[int] = self._index.blob_ids[texts].tolist()
+        return holders
+
+    def _nearest(self, vector: Vectors) -> list[Row]:
+        """The chunks nearest to a vector."""
+        index, query, limit = self._index, _rounded(vector), MEANING_CHUNKS + _NEARLY_EQUAL
+        if self._texts is None:
+            near = _highest(query @ index.vectors, limit)
+        else:
+            chunks = np.flatnonzero(self._texts[index.text_of])
+            are_few = len(chunks) * _GATHER_COST < index.chunk_count
+            products = (
+                query @ index.vectors[:, chunks] if are_few else (query @ index.vectors)[chunks]
+            )
+            near = chunks[_highest(products, limit)]
+        near.sort()
+        products = _products(query, index.vectors[:, near])
+        best = _highest(products, MEANING_CHUNKS)
+        return list(zip(*self._keys(near[best]), (-products[best]).tolist(), strict=True))
+
+    def _named(self) -> set[int]:
+        """The ids of texts of files whose name has all words of a group."""
+        index, texts = self._index, set[int]()
+        for group in self.name_groups:
+            files = _intersection(index.file_names.rows_of(group))
+            if self._files is not None:
+                files = files[self._files[files]]
+            texts.update(index.files[number].text for number in files[:FILES_PER_NAME].tolist())
+        return {int(index.blob_ids[text]) for text in texts}
+
+    def _defining(self, folded: str) -> Iterator[tuple[int, NamedDefinition]]:
+        """The outermost definition of a name in each text, with the text's id, outermost first."""
+        table = self._index.symbols
+        first, last = table.of_folded.get(folded, (0, 0))
+        rows = table.by_name[first:last]
+        if self._texts is not None:
+            rows = rows[self._texts[table.texts[rows]]]
+        rows = rows[np.lexsort((table.starts[rows], table.depths[rows], table.texts[rows]))]
+        outermost = rows[np.diff(table.texts[rows], prepend=-1) != 0]
+        order = np.lexsort((table.texts[outermost], table.depths[outermost]))[:DEFINITIONS]
+        for number in outermost[order].tolist():
+            text, line = int(table.texts[number]), int(table.starts[number])
+            definition = NamedDefinition(
+                folded=folded,
+                name=table.strings[table.names[number]],
+                kind=table.strings[table.kinds[number]],
+                start_line=line,
+                end_line=int(table.ends[number]),
+                depth=int(table.depths[number]),
+                definers=len(outermost),
+                ordinal=self._chunk_at(text, line),
+            )
+            yield int(self._index.blob_ids[text]), definition
+
+    def _passing(self, chunks: Ints) -> Ints:
+        return chunks if self._texts is None else chunks[self._texts[self._index.text_of[chunks]]]
+
+    def _keys(self, chunks: NDArray[np.int32 | np.int64]) -> tuple[list[int], list[int]]:
+        """The text ids and the ordinals of some chunks."""
+        texts = self._index.text_of[chunks]
+        ordinals = chunks - self._index.first_chunks[texts]
+        return self._index.blob_ids[texts].tolist(), ordinals.tolist()
+
+    def _number(self, chunk: ChunkKey) -> int:
+        """The number of a chunk, given its text's id and its ordinal."""
+        blob_id, ordinal = chunk
+        text = np.searchsorted(self._index.blob_ids, blob_id)
+        return int(self._index.first_chunks[text]) + ordinal
+
+    def _chunk_at(self, text: int, line: int) -> int | None:
+        """The ordinal of the chunk of a text with a line."""
+        index = self._index
+        chunks = slice(int(index.first_chunks[text]), int(index.first_chunks[text + 1]))
+        starts, ends = index.start_lines[chunks], index.end_lines[chunks]
+        holding = np.flatnonzero((starts <= line) & (line <= ends))
+        return int(holding[0]) if len(holding) else None
+
+
 def _intersection(lists: Sequence[Ints]) -> Ints:
-    """The rows in all of the lists."""
+    """The rows in all of the lists, of which there is at least one."""
     return reduce(partial(np.intersect1d, assume_unique=True), lists)
 
 

@@ -35,9 +35,10 @@ from codebase_mcp.search.memory_index import (
     Ints,
     MemoryIndex,
     Postings,
-    ScopeVersion,
     SymbolTable,
+    index_bytes,
 )
+from codebase_mcp.search.scope import ScopeVersion
 
 _SQL = load_queries("codebase_mcp.search", "memory_index.sql")
 _log = logging.getLogger(__name__)
@@ -53,9 +54,6 @@ IDLE_S = 900.0
 
 # The number of texts read at once: few, so that searches hardly wait.
 _BATCH_TEXTS = 250
-
-# The size of a chunk without its vector, measured over 14 projects of real code.
-_CHUNK_BYTES = 900
 
 _INT = np.dtype(">i4")
 _FLOAT = np.dtype(">f4")
@@ -200,7 +198,7 @@ async def read_index(
     ids = array_literal(snapshot_id for snapshot_id, _ in version)
     [(chunk_count,)] = await tx.fetch_all(_SQL["chunk_count"], ids=ids)
     [(dimension,)] = await tx.fetch_all(_SQL["dimension"], profile_id=profiles[0])
-    if chunk_count * (4 * dimension + _CHUNK_BYTES) > most_bytes:
+    if index_bytes(chunk_count, dimension) > most_bytes:
         return version, None
     files = await tx.fetch_all(_SQL["files"], ids=ids)
     blob_ids = np.unique(np.fromiter((row[3] for row in files), np.int64, len(files)))

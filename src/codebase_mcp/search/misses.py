@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections import Counter, OrderedDict
+from collections import Counter, OrderedDict, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain, pairwise
 from json import loads
 from typing import Any
 from uuid import UUID
@@ -20,27 +21,28 @@ from codebase_mcp.database.projects import Project
 from codebase_mcp.database.queries import load_queries
 from codebase_mcp.database.transaction import Row
 from codebase_mcp.embedding.models import Models
-from codebase_mcp.search.filters import FileFilters
 from codebase_mcp.search.help import (
     WEAK,
-    BetterFile,
     FilteredFiles,
     FilterEffect,
     Help,
     IndexCoverage,
     MissFacts,
-    QuestionWord,
     WordUse,
-    content_words,
     explain,
     words_to_help,
 )
 from codebase_mcp.search.hits import Hit
-from codebase_mcp.search.query import parse_query
-from codebase_mcp.search.scope import ScopedSnapshot, fetch_named, frequencies_statement
+from codebase_mcp.search.query import Query, parse_query
+from codebase_mcp.search.scope import (
+    FileFilters,
+    ScopedSnapshot,
+    fetch_named,
+    frequencies_statement,
+)
 from codebase_mcp.search.search import Answer, Request, SearchedSnapshots, Searcher
 from codebase_mcp.search.vocabulary import NearWords, Vocabulary, near_words, replace_words
-from codebase_mcp.text.tokens import ALL_CHUNKS
+from codebase_mcp.text.tokens import ALL_CHUNKS, aggressive_stem, stem, term_id
 
 _SQL = load_queries("codebase_mcp.search", "misses.sql")
 
@@ -100,10 +102,9 @@ class Misses:
             DatabaseUnavailable, ProjectNotFound, EmbeddingUnavailable: as ``Searcher.search``.
         """
         corrected = replace_words(question, answer.respelt)
-        asked = content_words(parse_query(corrected))
         filtered = better = None
         async with self._database.bounded_read(project) as tx:
-            words, total = await _word_uses(tx, asked, answer.snapshots)
+            words, total = await _word_uses(tx, parse_query(corrected), answer.snapshots)
             if filters.narrow:
                 filtered = await _filtered(tx, filters, snapshot_ids)
         if filtered is not None and filtered.passing == filtered.files:
@@ -131,7 +132,7 @@ class Misses:
         filters: FileFilters,
         snapshot_ids: tuple[int, ...] | None,
         answer: Answer,
-    ) -> BetterFile | None:
+    ) -> Hit | None:
         """The best file without the filters, if they exclude it.
 
         If there are hits with the filters, the file must have a good score.
@@ -145,7 +146,7 @@ class Misses:
         for hit in unfiltered.hits:
             is_better = hit.similarity_score >= WEAK or not answer.hits
             if is_better and not _passes(hit, filters):
-                return BetterFile(hit.repository_id, hit.file_path, hit.similarity_score)
+                return hit
         return None
 
     async def _near(
@@ -197,14 +198,22 @@ class Misses:
 
 
 async def _word_uses(
-    tx: Transaction, asked: Sequence[QuestionWord], snapshots: Sequence[ScopedSnapshot]
+    tx: Transaction, question: Query, snapshots: Sequence[ScopedSnapshot]
 ) -> tuple[tuple[WordUse, ...], int]:
-    """The number of chunks with each word, and the number of all chunks."""
-    terms = {ALL_CHUNKS, *(term for word in asked for term in (word.term, *word.joined))}
-    names = array_literal({word.name_term for word in asked})
+    """The number of chunks with each content word of a question, and the number of all chunks."""
+    words = [part for part in question.parts if len(part) > 1]
+    terms = {word: term_id(stem(word)) for word in words}
+    name_terms = {word: term_id(aggressive_stem(word)) for word in words}
+    joined: defaultdict[str, list[int]] = defaultdict(list)
+    for first, second in pairwise(words):
+        together = term_id(stem(first + second))
+        joined[first].append(together)
+        joined[second].append(together)
+    names = array_literal(set(name_terms.values()))
+    counted = {ALL_CHUNKS, *terms.values(), *chain.from_iterable(joined.values())}
     frequencies, named = await tx.fetch_many(
         [
-            frequencies_statement(terms, [snapshot.id for snapshot in snapshots]),
+            frequencies_statement(counted, [snapshot.id for snapshot in snapshots]),
             (_SQL["file_names"], _bound(snapshots) | {"terms": names}),
         ]
     )
@@ -212,11 +221,11 @@ async def _word_uses(
     in_names = {term for (term,) in named}
     uses = (
         WordUse(
-            word.text,
-            chunks.get(word.term, 0),
-            elsewhere=word.name_term in in_names or any(map(chunks.get, word.joined)),
+            word,
+            chunks.get(term, 0),
+            elsewhere=name_terms[word] in in_names or any(map(chunks.get, joined[word])),
         )
-        for word in asked
+        for word, term in terms.items()
     )
     return tuple(uses), chunks.get(ALL_CHUNKS, 0)
 

@@ -1,11 +1,12 @@
-"""Which snapshots and texts are searched, and how rare are the terms there?"""
+"""Which snapshots and files are searched, and how rare are the terms there?"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from codebase_mcp.database.connection import Transaction
@@ -15,10 +16,11 @@ from codebase_mcp.database.queries import load_queries
 from codebase_mcp.database.transaction import Row, Statement
 from codebase_mcp.embedding.embedder import Vectors
 from codebase_mcp.embedding.profile import Profile
-from codebase_mcp.search.filters import FileFilters
-from codebase_mcp.search.memory_index import MemoryIndex, ScopeVersion
 from codebase_mcp.search.query import Query, inverse_frequencies
 from codebase_mcp.text.tokens import ALL_CHUNKS
+
+if TYPE_CHECKING:
+    from codebase_mcp.search.memory_index import MemoryIndex
 
 _SQL = load_queries("codebase_mcp.search", "search.sql")
 
@@ -33,6 +35,57 @@ _MOST_HIDDEN = 500
 # chunks, with 500 it finds 98.4 % and takes half as long again. If filters exclude most of them,
 # the search of the index goes on, up to the second number.
 _PREPARATION = {"searched": "300", "most": "50000", "most_hidden": _MOST_HIDDEN + 1}
+
+
+@dataclass(frozen=True, slots=True)
+class FileFilters:
+    """Conditions that a file must meet to be searched; None allows everything.
+
+    ``directory`` is relative to the repository's root and may hold ``*`` and ``**``; extensions
+    and languages are in lower case, extensions without a dot; kinds are those of `FileKind`.
+    """
+
+    repository_id: UUID | None = None
+    extensions: tuple[str, ...] | None = None
+    languages: tuple[str, ...] | None = None
+    kinds: tuple[str, ...] | None = None
+    directory: str | None = None
+
+    @property
+    def narrow(self) -> bool:
+        """Whether they exclude any file."""
+        return self != FileFilters()
+
+    def test(self) -> Callable[[UUID, str, str, str, str], bool]:
+        """A function that tests a file's repository, path, extension, language and kind."""
+        is_below = directory_matcher(self.directory) if self.directory else None
+
+        def passes(
+            repository_id: UUID, path: str, extension: str, language: str, kind: str
+        ) -> bool:
+            return (
+                (self.repository_id is None or repository_id == self.repository_id)
+                and (not self.extensions or extension in self.extensions)
+                and (not self.languages or language in self.languages)
+                and (not self.kinds or kind in self.kinds)
+                and (is_below is None or is_below(path))
+            )
+
+        return passes
+
+    def parameters(self) -> dict[str, Any]:
+        """The filters as parameters of the statements, without the repository."""
+        return {
+            "extensions": list(self.extensions) if self.extensions else None,
+            "languages": list(self.languages) if self.languages else None,
+            "kinds": list(self.kinds) if self.kinds else None,
+            "directory": directory_pattern(self.directory) if self.directory else None,
+            **directory_bounds(self.directory),
+        }
+
+
+ScopeVersion = tuple[tuple[int, UUID], ...]
+"""Some snapshots, each with the version of its files."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +126,8 @@ class QueryVector:
 class Scope:
     """The snapshots to search, the texts that pass the filters, and how rare the terms are.
 
-    ``snapshots`` pass the filters; ``all_snapshots`` are the ids of all snapshots that a search
-    without filters reads. ``is_default`` means that the caller chose no snapshots.
+    ``unfiltered`` are the snapshots that a search without filters reads. ``is_default`` means that
+    the caller chose no snapshots.
     ``frequencies`` gives the number of chunks with each term of the query and each expansion term;
     ``expansion`` gives the weights of the expansion terms.
 
@@ -84,23 +137,34 @@ class Scope:
 
     ``sealed`` gives, for each profile, the time up to which its vectors are in the vector index.
     ``secondary`` is the profile of the secondary model, if the project has one and it was asked
-    for. ``version`` identifies the state of the snapshots. ``memory`` is a copy of this state, if
-    there is one; ``texts``, ``hidden`` and ``sealed`` are then not needed.
+    for. ``memory`` is a copy of the state of the snapshots, if there is one; ``texts``, ``hidden``
+    and ``sealed`` are then not needed.
     """
 
-    snapshots: tuple[ScopedSnapshot, ...]
-    all_snapshots: tuple[int, ...]
+    unfiltered: tuple[ScopedSnapshot, ...]
     filters: FileFilters
     is_default: bool
     is_narrow: bool
     frequencies: Mapping[int, int]
     expansion: Mapping[int, float]
-    version: ScopeVersion
     texts: str | None = None
     hidden: str = "{}"
     sealed: Mapping[int, int] = field(default_factory=dict)
     secondary: Profile | None = None
     memory: MemoryIndex | None = None
+
+    @property
+    def snapshots(self) -> tuple[ScopedSnapshot, ...]:
+        """The snapshots that pass the filters."""
+        only = self.filters.repository_id
+        if only is None:
+            return self.unfiltered
+        return tuple(snapshot for snapshot in self.unfiltered if snapshot.repository_id == only)
+
+    @property
+    def version(self) -> ScopeVersion:
+        """The state of the snapshots."""
+        return tuple((snapshot.id, snapshot.version) for snapshot in self.unfiltered)
 
     @property
     def profiles(self) -> tuple[Profile, ...]:
@@ -116,7 +180,7 @@ class Scope:
         """The filters as parameters of the statements."""
         return {
             "snapshots": array_literal(snapshot.id for snapshot in self.snapshots),
-            "all_snapshots": array_literal(self.all_snapshots),
+            "all_snapshots": array_literal(snapshot.id for snapshot in self.unfiltered),
             "hidden": self.hidden,
             "narrow": self.is_narrow,
             **self.filters.parameters(),
@@ -142,59 +206,43 @@ async def load_scope(
     ids = {"ids": None if snapshot_ids is None else array_literal(snapshot_ids)}
     if memory is not None:
         snapshots = _snapshots(await tx.fetch_all(_SQL["scope"], **ids))
-        if scope_version(snapshots) == memory.version:
-            return Scope(
-                snapshots=_allowed(snapshots, filters),
-                all_snapshots=tuple(snapshot.id for snapshot in snapshots),
-                filters=filters,
-                is_default=is_default,
-                is_narrow=filters.narrow,
-                frequencies=memory.frequencies(terms),
-                expansion=expansion,
-                version=memory.version,
-                memory=memory,
-            )
+        frequencies = memory.frequencies(terms)
+        is_narrow = filters.narrow
+        scope = Scope(
+            snapshots, filters, is_default, is_narrow, frequencies, expansion, memory=memory
+        )
+        if scope.version == memory.version:
+            return scope
     statements: dict[str, Statement] = {
         "scope": (_SQL["scope"], ids),
         "frequencies": frequencies_statement(terms, snapshot_ids),
     }
     if filters.narrow or not is_default:
         # Its plan depends on the filters, so it runs before "prepare" forces generic plans.
-        statements["texts"] = _texts_statement(filters, ids)
+        bound = filters.parameters() | ids | {"most": FEW_TEXTS + 1}
+        statements["texts"] = _SQL["scope_texts"], bound | {"repository_id": filters.repository_id}
     if with_secondary:
         statements["secondary"] = _SQL["secondary_profile"], {}
     statements["prepare"] = _SQL["prepare"], _PREPARATION
     rows = await fetch_named(tx, statements)
-    snapshots = _snapshots(rows["scope"])
+    texts = None
+    if "texts" in rows and len(rows["texts"]) <= FEW_TEXTS:
+        texts = array_literal({blob_id for (blob_id,) in rows["texts"]})
     secondary = [Profile.from_row(row) for row in rows.get("secondary", ())]
     [(*_, vector_indexes, hidden)] = rows["prepare"]
     has_many_hidden = len(hidden) > _MOST_HIDDEN
     return Scope(
-        snapshots=_allowed(snapshots, filters),
-        all_snapshots=tuple(snapshot.id for snapshot in snapshots),
+        unfiltered=_snapshots(rows["scope"]),
         filters=filters,
         is_default=is_default,
         is_narrow=filters.narrow or not is_default or has_many_hidden,
         frequencies=dict(rows["frequencies"]),
         expansion=expansion,
-        version=scope_version(snapshots),
-        texts=_few_texts(rows["texts"]) if "texts" in rows else None,
+        texts=texts,
         hidden=array_literal(hidden) if is_default and not has_many_hidden else "{}",
         sealed=sealed_times(vector_indexes),
         secondary=secondary[0] if secondary else None,
     )
-
-
-def _texts_statement(filters: FileFilters, ids: Mapping[str, str | None]) -> Statement:
-    """The statement for the texts that pass the filters."""
-    repository = {"repository_id": filters.repository_id}
-    parameters = filters.parameters() | repository | {"most": FEW_TEXTS + 1, **ids}
-    return _SQL["scope_texts"], parameters
-
-
-def _few_texts(rows: Sequence[Row]) -> str | None:
-    """The ids of texts as an array; None if they are too many."""
-    return array_literal({blob_id for (blob_id,) in rows}) if len(rows) <= FEW_TEXTS else None
 
 
 async def fetch_named(tx: Transaction, statements: Mapping[str, Statement]) -> dict[str, list[Row]]:
@@ -207,18 +255,6 @@ def _snapshots(rows: Sequence[Row]) -> tuple[ScopedSnapshot, ...]:
     return tuple(map(ScopedSnapshot.from_row, rows))
 
 
-def _allowed(
-    snapshots: tuple[ScopedSnapshot, ...], filters: FileFilters
-) -> tuple[ScopedSnapshot, ...]:
-    only = filters.repository_id
-    return tuple(s for s in snapshots if only is None or s.repository_id == only)
-
-
-def scope_version(snapshots: Iterable[ScopedSnapshot]) -> ScopeVersion:
-    """The state of some snapshots."""
-    return tuple((snapshot.id, snapshot.version) for snapshot in snapshots)
-
-
 def counted_terms(query: Query, expansion: Mapping[int, float]) -> list[int]:
     """The terms whose frequencies a search needs."""
     return [ALL_CHUNKS, *(term.id for term in query.terms), *expansion]
@@ -228,7 +264,7 @@ async def load_frequencies(tx: Transaction, terms: Iterable[int], scope: Scope) 
     """The number of searched chunks with each term; without the terms that no chunk has."""
     if scope.memory is not None:
         return scope.memory.frequencies(terms)
-    ids = None if scope.is_default else scope.all_snapshots
+    ids = None if scope.is_default else [snapshot.id for snapshot in scope.unfiltered]
     query, parameters = frequencies_statement(terms, ids)
     return dict(await tx.fetch_all(query, **parameters))
 
@@ -239,3 +275,59 @@ def frequencies_statement(terms: Iterable[int], snapshot_ids: Sequence[int] | No
     if snapshot_ids is None:
         return _SQL["frequencies"], parameters
     return _SQL["view_frequencies"], parameters | {"ids": array_literal(snapshot_ids)}
+
+
+def directory_matcher(directory: str) -> Callable[[str], bool]:
+    """A test whether a path is at or below a directory, in a time linear in its length.
+
+    It uses the regular expressions of Rust, which pydantic includes. Python's backtrack: a pattern
+    with ten times ``**/`` would occupy the server for hours.
+    """
+    from pydantic_core import SchemaValidator, core_schema  # noqa: PLC0415 - for filters alone
+
+    pattern = "(?s)" + directory_pattern(directory)
+    return SchemaValidator(
+        core_schema.str_schema(pattern=pattern, regex_engine="rust-regex")
+    ).isinstance_python
+
+
+def directory_pattern(directory: str) -> str:
+    """A regular expression for paths at or below a directory; ``*`` and ``**`` as in a shell.
+
+    Not for Python's engine, which backtracks; PostgreSQL's engine does not.
+    """
+    regex: list[str] = []
+    collapsed = re.sub(r"(\*\*/){2,}", "**/", directory.strip("/"))
+    for piece in filter(None, re.split(r"(\*\*/|\*\*|\*)", collapsed)):
+        match piece:
+            case "**" | "*" if regex[-1:] == [".*"]:
+                pass  # nothing more; PostgreSQL needs a second for hundreds in a row
+            case "**/":
+                regex.append("(?:.*/)?")
+            case "**":
+                regex.append(".*")
+            case "*":
+                regex.append("[^/]*")
+            case _:
+                regex.append(re.escape(piece))
+    return f"^{''.join(regex)}(?:/|$)"
+
+
+def directory_bounds(directory: str | None) -> dict[str, str | None]:
+    """Cheap conditions that every path at or below a directory meets.
+
+    Compared by bytes it is not before ``first``, but before ``beyond``, and it is LIKE ``piece``.
+    Both cost a fraction of what the regular expression does.
+    """
+    if directory is None:
+        return dict.fromkeys(("first", "beyond", "piece"))
+    pieces = directory.strip("/").split("*")
+    longest = max(pieces, key=len).strip("/")
+    piece = "%" + re.sub(r"([\\%_])", r"\\\1", longest) + "%"
+    end = pieces[0].rstrip(chr(0x10FFFF))
+    if not end:
+        return {"first": None, "beyond": None, "piece": piece}
+    following = ord(end[-1]) + 1
+    if 0xD800 <= following < 0xE000:  # no text holds a surrogate
+        following = 0xE000
+    return {"first": pieces[0], "beyond": end[:-1] + chr(following), "piece": piece}

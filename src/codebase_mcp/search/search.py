@@ -7,10 +7,9 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 
 from codebase_mcp.database.connection import Database, Transaction
-from codebase_mcp.database.nearest import NearestIndexes
+from codebase_mcp.database.nearest import EXACT_VECTORS, NearestIndexes
 from codebase_mcp.database.projects import Project
 from codebase_mcp.database.queries import load_queries
-from codebase_mcp.database.vectors import EXACT_VECTORS
 from codebase_mcp.embedding.embedder import Vectors, as_sent
 from codebase_mcp.embedding.models import Models
 from codebase_mcp.embedding.profile import Profile
@@ -36,14 +35,14 @@ from codebase_mcp.search.confidence import (
     is_doubtful,
     query_evidence,
 )
-from codebase_mcp.search.definitions import Weights, WordCounter, distinct_files
-from codebase_mcp.search.filters import FileFilters
-from codebase_mcp.search.hits import Hit, ScoredFile
-from codebase_mcp.search.lists import COUNT_LIMIT, DatabaseLists, ListSource, MemoryLists
+from codebase_mcp.search.definitions import Weights, WordCounter, definition_hits, distinct_files
+from codebase_mcp.search.hits import Hit, ScoredFile, chunk_hits
+from codebase_mcp.search.lists import COUNT_LIMIT, DatabaseLists, ListSource
+from codebase_mcp.search.memory_index import MemoryLists
 from codebase_mcp.search.memory_indexes import MemoryIndexes
 from codebase_mcp.search.query import Query, inverse_frequencies, parse_query
-from codebase_mcp.search.ranking import RankedFile, put_first, rank_files
 from codebase_mcp.search.scope import (
+    FileFilters,
     QueryVector,
     Scope,
     ScopedSnapshot,
@@ -52,7 +51,7 @@ from codebase_mcp.search.scope import (
     load_scope,
 )
 from codebase_mcp.search.secondary import SecondaryModel, SecondaryUse
-from codebase_mcp.search.texts import chunk_hits, definition_hits
+from codebase_mcp.search.signals import RankedFile, put_first, rank_files
 from codebase_mcp.search.vocabulary import doubtful_words, likeliest, replace_words, spellings
 from codebase_mcp.telemetry.stopwatch import no_stopwatch, step
 from codebase_mcp.text.tokens import ALL_CHUNKS

@@ -128,6 +128,20 @@ FROM (
 ORDER BY distance + expansion, blob_id, ordinal
 LIMIT %(limit)s;
 
+-- name: words_in_chunks
+-- The same among some chunks.
+SELECT blob_id, ordinal, distance, expansion
+FROM (
+    SELECT c.blob_id, c.ordinal, c.lex <#> %(query)s::sparsevec AS distance,
+           c.lex <#> %(expansion)s::sparsevec AS expansion
+    FROM unnest(%(blobs)s::bigint[], %(ordinals)s::integer[]) AS wanted (blob_id, ordinal)
+    JOIN chunk AS c ON c.blob_id = wanted.blob_id AND c.ordinal = wanted.ordinal
+    WHERE c.terms && %(rare)s::integer[]
+    OFFSET 0
+) AS found
+ORDER BY distance + expansion, blob_id, ordinal
+LIMIT %(limit)s;
+
 -- name: words_filtered
 -- The same where many texts pass them. The condition with a LIMIT is tested chunk by chunk; as a
 -- join, a generic plan would begin with all files.
@@ -204,6 +218,17 @@ FROM (
     SELECT
     FROM chunk AS c
     WHERE c.terms && %(terms)s::integer[] AND c.blob_id = ANY(%(texts)s::bigint[])
+    LIMIT %(most)s
+) AS held;
+
+-- name: holding_count_in_chunks
+-- The same among some chunks.
+SELECT count(*)
+FROM (
+    SELECT
+    FROM unnest(%(blobs)s::bigint[], %(ordinals)s::integer[]) AS wanted (blob_id, ordinal)
+    JOIN chunk AS c ON c.blob_id = wanted.blob_id AND c.ordinal = wanted.ordinal
+    WHERE c.terms && %(terms)s::integer[]
     LIMIT %(most)s
 ) AS held;
 
@@ -364,6 +389,15 @@ SELECT blob_id, ordinal, dense <#> %(vector)s::halfvec AS distance
 FROM chunk_vector
 WHERE profile_id = {profile_id} AND blob_id = ANY(%(texts)s::bigint[])
 ORDER BY distance, blob_id, ordinal
+LIMIT %(limit)s;
+
+-- name: meaning_in_chunks
+-- The same among some chunks.
+SELECT v.blob_id, v.ordinal, v.dense <#> %(vector)s::halfvec AS distance
+FROM unnest(%(blobs)s::bigint[], %(ordinals)s::integer[]) AS wanted (blob_id, ordinal)
+JOIN chunk_vector AS v ON v.profile_id = {profile_id} AND v.blob_id = wanted.blob_id
+    AND v.ordinal = wanted.ordinal
+ORDER BY distance, v.blob_id, v.ordinal
 LIMIT %(limit)s;
 
 -- name: cosines

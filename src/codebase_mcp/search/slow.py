@@ -17,13 +17,13 @@ from typing import LiteralString
 from codebase_mcp.database.connection import Database
 from codebase_mcp.database.projects import Project
 from codebase_mcp.errors import CodebaseError
-from codebase_mcp.telemetry.logs import bound
 from codebase_mcp.telemetry.metrics import SLOW_SEARCHES
 from codebase_mcp.telemetry.stopwatch import (
     RoundTrip,
     Statement,
     Statements,
     Stopwatch,
+    bound,
     duration,
     steps_in_words,
 )

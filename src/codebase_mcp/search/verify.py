@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import time
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -34,11 +35,7 @@ class Verified:
     """The hits whose lines are unchanged, and the changed files by repository."""
 
     hits: list[Hit] = field(default_factory=list)
-    changed: dict[UUID, set[str]] = field(default_factory=dict)
-
-    def add_changed(self, repository_id: UUID, path: str) -> None:
-        """Add a file that has changed."""
-        self.changed.setdefault(repository_id, set()).add(path)
+    changed: defaultdict[UUID, set[str]] = field(default_factory=lambda: defaultdict(set))
 
 
 class Verifier:
@@ -64,7 +61,7 @@ class Verifier:
             text = hit.context_before + hit.content + hit.context_after
             first = hit.start_line - len(split_lines(hit.context_before))
             if root is not None and not self._is_there(root, hit.file_path, first, text, read):
-                verified.add_changed(hit.repository_id, hit.file_path)
+                verified.changed[hit.repository_id].add(hit.file_path)
                 continue
             same = []
             for copy in hit.also_at:
@@ -74,7 +71,7 @@ class Verifier:
                 ):
                     same.append(copy)
                 else:
-                    verified.add_changed(copy.repository_id, copy.file_path)
+                    verified.changed[copy.repository_id].add(copy.file_path)
             verified.hits.append(replace(hit, also_at=tuple(same)) if hit.also_at else hit)
         return verified
 

@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from codebase_mcp.embedding.embedder import Passages, Vectors
-from codebase_mcp.embedding.scale import Scale
+from codebase_mcp.embedding.profile import Scale
 from codebase_mcp.embedding.static import StaticEmbedder
 from codebase_mcp.search.query import Query
 from codebase_mcp.text.counting import Lexicon

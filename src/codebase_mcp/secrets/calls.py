@@ -8,8 +8,7 @@ from collections.abc import Iterator
 
 from codebase_mcp.secrets.commands import positions_of
 from codebase_mcp.secrets.judging import Evidence, evidence, is_chosen, is_phrase
-from codebase_mcp.secrets.naming import is_given_password
-from codebase_mcp.secrets.text import Span, Text
+from codebase_mcp.secrets.naming import Span, Text, is_given_password
 
 # Calls with a password, by its place among the arguments, in small letters.
 _PASSWORD_AT: dict[int, bytes] = {

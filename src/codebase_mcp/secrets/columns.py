@@ -1,4 +1,7 @@
-"""In which columns of tables are secrets: CSV, Markdown, printed tables, HTML, INSERT?"""
+"""In which columns of tables are secrets: CSV, Markdown, printed tables, HTML, INSERT?
+
+And which lines are recovery codes?
+"""
 
 from __future__ import annotations
 
@@ -8,15 +11,17 @@ from typing import NamedTuple
 
 from codebase_mcp.secrets.judging import Evidence, evidence, is_phrase, is_strong
 from codebase_mcp.secrets.naming import (
+    CODE,
     KEY,
     KEYS_ABROAD,
     PASSWORD,
     Name,
     Sort,
+    Span,
+    Text,
     is_capitalized_password,
     sort_of,
 )
-from codebase_mcp.secrets.text import Span, Text
 
 _INSERT = re.compile(rb"insert\s+into\s+[\w.\"`\[\]]+\s*\((?P<names>[^()]{1,500})\)\s*values\s*")
 _COPY = re.compile(rb"copy\s+[\w.\"]+\s*\((?P<names>[^()]{1,500})\) from stdin[^\n]*\n")
@@ -55,6 +60,27 @@ _OF_RADIO = frozenset((b"ssid", b"wlan", b"wifi"))
 _OTHER_KEYS = frozenset(b"key code pass pin".split())
 _OF_PASSWORDS = re.compile(rb"\d|[a-z][A-Z]|[!#$%&*+=?@^~]|[\x80-\xff]")
 _OF_NAMES = re.compile(rb"[a-z\x80-\xff]+")
+
+# Recovery codes, below a heading that says so.
+_HEADINGS = frozenset(
+    b"codes wiederherstellungscodes backupcodes notfallcodes einmalcodes herstelcodes".split()
+)
+_CODES = re.compile(rb"codes?\b[^\n]{0,100}\n")
+_BEFORE_CODES = re.compile(
+    rb"(?:recovery|backup|scratch|emergency|one-time|2fa|mfa|herstel"
+    rb"|wiederherstellungs|notfall|einmal)[ -]?$"
+)
+_BEHIND_CODES = re.compile("codes? de (?:secours|récupération)|.* de recuperación".encode())
+_RECOVERY_CODE = re.compile(
+    rb"\b(?=\S*\d)[A-Za-z0-9]{4,16}(?:-[A-Za-z0-9]{3,12}){0,4}\b|\b\d{4} \d{4}\b"
+)
+_LINE_OF_CODES = re.compile(
+    rb"[ \t]*(?:[-*#>|]+[ \t]+|\d{1,2}[.)][ \t]+|\[[ x]\][ \t]+){0,3}"
+    rb"(?P<codes>(?:[\"'`]?(?=\S*\d)[A-Za-z0-9]{4,16}+(?:-[A-Za-z0-9]{3,12}+){0,4}+"
+    rb"[\"'`]?[ \t,;|]{0,8}+){1,5})\r?"
+)
+_MOST_LINES_OF_CODES = 30
+_FEW_BEFORE_CODES = 160
 
 
 class _Column(NamedTuple):
@@ -232,3 +258,25 @@ def _is_secret(value: bytes, column: _Column) -> bool:
     if sort.kind == PASSWORD.kind and had is Evidence.WORD:
         return b"." not in value and _OF_PASSWORDS.search(value) is not None
     return column.is_login and had >= Evidence.WORD and is_strong(value)
+
+
+def find_codes(text: Text) -> Iterator[Span]:
+    """The codes in the lines below a heading that says so."""
+    if _HEADINGS.isdisjoint(text.words):
+        return
+    data = text.data
+    for heading in _CODES.finditer(text.lower):
+        before = text.lower[max(0, heading.start() - 30) : heading.start()]
+        if not (_BEFORE_CODES.search(before) or _BEHIND_CODES.match(heading[0])):
+            continue
+        start = heading.end()
+        for _ in range(_MOST_LINES_OF_CODES):
+            end = data.find(b"\n", start)
+            end = len(data) if end < 0 else end
+            line = _LINE_OF_CODES.fullmatch(data, start, end)
+            if line:
+                for code in _RECOVERY_CODE.finditer(data, *line.span("codes")):
+                    yield *code.span(), CODE.kind
+            elif data[start:end].strip() and start - heading.end() > _FEW_BEFORE_CODES:
+                break
+            start = end + 1

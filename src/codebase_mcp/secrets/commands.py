@@ -7,8 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from codebase_mcp.secrets.judging import is_chosen, is_phrase
-from codebase_mcp.secrets.naming import is_given_password
-from codebase_mcp.secrets.text import Span, Text
+from codebase_mcp.secrets.naming import Span, Text, is_given_password
 
 _KIND = "password of a command"
 

@@ -11,14 +11,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import cache
 from threading import Lock, Thread
 from typing import TYPE_CHECKING
 
-from codebase_mcp.secrets import calls, codes, columns, commands, forms, places, rules_folder
+from codebase_mcp.processes import default_variable
+from codebase_mcp.secrets import calls, columns, commands, forms, places
 from codebase_mcp.secrets.judging import is_placeholder
-from codebase_mcp.secrets.naming import Name, names_in
-from codebase_mcp.secrets.text import Span, Text
+from codebase_mcp.secrets.masking import rules_folder
+from codebase_mcp.secrets.naming import Name, Span, Text, names_in
 
 if TYPE_CHECKING:
     from kingfisher_sdk import Scanner
@@ -47,10 +49,10 @@ def find_secrets(data: bytes, *, only_tokens: bool = False) -> list[Span]:
         names = list(names_in(text))
         candidates += places.find(text, names)
         candidates += forms.find(text)
-        candidates += codes.find(text)
         candidates += commands.find(text)
         candidates += calls.find(text)
         candidates += columns.find(text, names)
+        candidates += columns.find_codes(text)
     if words := _long_words(data):
         candidates += forms.find_tokens(data, words, names)
         candidates += _by_provider(data)
@@ -96,7 +98,8 @@ def _by_provider(data: bytes) -> Iterator[Span]:
 
 def load_rules_early() -> Thread | None:
     """Compile Kingfisher's rules in a thread, where none are kept: index runs need them."""
-    if not rules_folder.is_empty():
+    folder = rules_folder()
+    if folder is None or any(folder.glob("*")):
         return None
     loading = Thread(target=load_rules, name="secret-rules", daemon=True)
     loading.start()
@@ -113,5 +116,10 @@ def load_rules() -> Scanner:
 def _loaded() -> Scanner:
     from kingfisher_sdk import Scanner  # noqa: PLC0415 - loads a native library
 
-    with rules_folder.in_environment():
+    folder = rules_folder()
+    if folder is None:
+        return Scanner(base64=False)
+    with suppress(OSError):  # then nothing is kept
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with default_variable("KF_RULE_CACHE_DIR", str(folder)):
         return Scanner(base64=False)

@@ -19,9 +19,8 @@ from codebase_mcp.secrets.judging import (
     is_phrase,
     is_placeholder,
 )
-from codebase_mcp.secrets.naming import CODE, Name, sort_of
-from codebase_mcp.secrets.settings import is_joined
-from codebase_mcp.secrets.text import Span, Text
+from codebase_mcp.secrets.naming import CODE, Name, Span, Text, sort_of
+from codebase_mcp.secrets.sentences import is_joined
 
 
 def _any(value: bytes) -> bool:
@@ -143,12 +142,6 @@ _NUMBERED = re.compile(rb"\d{8,10}:$")
 _IDS_ALONE = frozenset(("Twilio_account",))
 _BESIDE = re.compile(rb"""["']?[\s,;:|]+(?:\w+=)?["']?(?P<value>[\w+/=-]{24,64})(?![\w+/=-])""")
 
-# The words of literals that begin with their second letter, as the first may be large.
-_WORDS = {
-    word[1:]: word
-    for word in b"bearer basic cookie signature log login sign privatekey zugang anmelden auth"
-    b" account".split()
-}
 _LITERAL = re.compile(rb"(?:[^][\\(){}?*+|.^$]|\\[^\w])+(?![?*{])|\\n[a-z ]+")
 
 
@@ -160,7 +153,6 @@ class _Form(NamedTuple):
     lead: bytes
     word: bytes
     pattern: re.Pattern[bytes]
-    begins: bool
 
 
 def _literal(pattern: bytes) -> bytes:
@@ -172,8 +164,7 @@ def _literal(pattern: bytes) -> bytes:
 def _word_of(lead: bytes) -> bytes:
     """The word that a text has if it has this literal; empty if there is none."""
     parts: list[bytes] = re.findall(rb"[a-z0-9]+", lead.lower())
-    word = max(parts, key=len, default=b"")
-    return _WORDS.get(word, word)
+    return max(parts, key=len, default=b"")
 
 
 # A kind and what its values look like; below it the patterns, which go on where a line is indented
@@ -181,12 +172,15 @@ def _word_of(lead: bytes) -> bytes:
 # a pattern without them begins with its literal.
 _TABLE = r"""
 token in a header: random
-  earer[ ]+(?P<value>[\w.~+/-]{16,2000}={0,2})
+  <<lead>>[ ]+(?P<value>[\w.~+/-]{16,2000}={0,2})
+  @ `bearer` `Bearer`
 password in a header: login
-  asic[ ]+(?P<value>[A-Za-z0-9+/]{6,500}={0,2})(?![\w+/.])
+  <<lead>>[ ]+(?P<value>[A-Za-z0-9+/]{6,500}={0,2})(?![\w+/.])
+  @ `basic` `Basic`
 session in a cookie: random
-  ookie(?:: |",?\s*"?(?:value)?"?\s*[:,]\s*")[^"\r\n]{0,200}?\b[\w.-]{0,40}
+  <<lead>>(?:: |",?\s*"?(?:value)?"?\s*[:,]\s*")[^"\r\n]{0,200}?\b[\w.-]{0,40}
     (?i:sid|sess\w*|token|auth|remember[\w-]*)=(?P<value>[\w.~+/%-]{16,500})
+  @ `cookie` `Cookie`
 password of a registry: login
   "auth"\s*:\s*"(?P<value>[A-Za-z0-9+/]{8,500}={0,2})"
 password in a URL: password
@@ -221,7 +215,8 @@ password in a connection string: mixed
   @ `@tcp(`
 signature in a URL: random
   sig=(?<=[?&;'"]sig=)(?P<value>[\w%+/.=-]{20,800})
-  ignature=(?<=[-?&, ][sS]ignature=)(?P<value>[\w%+/.=-]{20,800})
+  <<lead>>(?<=[-?&, ]<<lead>>)(?P<value>[\w%+/.=-]{20,800})
+  @ `signature=` `Signature=`
 key by its name: random
   \nkey[ ]?[=:][ ]?["']?(?P<value>[\w+/=-]{32,200})["']?\r?(?=\n|\Z)
 password of Maven: any
@@ -240,7 +235,8 @@ webhook: has_random_part
 password: word_or_phrase
   SecureString\s+(?:-\w+\s+){0,2}["'](?P<value>[^"'\r\n$]{6,200})["']
 private key: key_text
-  rivateKey>\s*(?P<value>(?:[A-Za-z0-9+/=]{16,200}\s{0,20}){2,200})<
+  <<lead>>\s*(?P<value>(?:[A-Za-z0-9+/=]{16,200}\s{0,20}){2,200})<
+  @ `privateKey>` `PrivateKey>`
   -----BEGIN [\w ]{0,40}(?:PRIVATE KEY|[sS]tatic key)(?: BLOCK| V1)?-----
     (?P<value>(?:[^-]|-(?!----)){40,20000}?)(?=-----END|-----BEGIN|\Z)
   BEGIN [A-Z ]{0,20}PRIVATE KEY-----(?P<value>(?:[\s"'+,#*/]|\\n)*(?:[A-Za-z0-9+/=]{32,}(?:
@@ -261,7 +257,8 @@ password of an account: beside_user
   <<lead>>[^\r\n/]{0,40}?(?<=[ (:`"'])[\w.@-]{1,40}
     (?:[`"']{1,2}(?: ?/|(?<=`):) ?[`"']{1,2}| / (?=\S*[A-Z])(?=\S*\d))
     (?P<value>[^`"'\s()]{6,60}?)(?=[`"').,;]{0,3}(?:\s|$))
-  @ `og in` `ogin` `ugang` `nmelden` `uth` `ign in` `ccount`
+  @ `log in` `Log in` `login` `Login` `zugang` `Zugang` `anmelden` `Anmelden`
+    `auth` `Auth` `sign in` `Sign in` `account` `Account`
 webhook: any
   hooks\.slack\.com/services/T\w+/B\w+/(?P<value>\w{20,})
 password in SQL: word
@@ -314,20 +311,18 @@ def _read_table() -> Iterator[_Form]:
         pattern = line["pattern"].encode()
         for lead in [literal.encode() for literal in literals] or [_literal(pattern)]:
             expression = re.compile(pattern.replace(b"<<lead>>", re.escape(lead)))
-            yield _Form(kind, check, lead, _word_of(lead), expression, not literals)
+            yield _Form(kind, check, lead, _word_of(lead), expression)
 
 
 _FORMS = tuple(_read_table())
-# Patterns that do not hold their literal are searched wherever a text has it.
-_ANYWHERE = frozenset((b"RSAKeyValue", b'"kty"'))
 
 
 def find(text: Text) -> Iterator[Span]:
     """The secrets in a text that have a form of their own."""
     for form in _FORMS:
-        if form.word and form.word not in text.words:
+        if (form.word and form.word not in text.words) or form.lead not in text.data:
             continue
-        for match in _matches(text.data, form):
+        for match in form.pattern.finditer(text.data):
             group = "value" if "value" in form.pattern.groupindex else 0
             if form.is_secret(match[group]):
                 yield *match.span(group), form.kind
@@ -406,17 +401,3 @@ def _is_login(value: bytes) -> bool:
         return _LOGIN.fullmatch(b64decode(value, validate=True)) is not None
     except ValueError:
         return False
-
-
-def _matches(data: bytes, form: _Form) -> Iterator[re.Match[bytes]]:
-    position = data.find(form.lead)
-    if form.begins or form.lead in _ANYWHERE:
-        start = position if form.begins else 0
-        yield from form.pattern.finditer(data, start) if position >= 0 else ()
-        return
-    while position >= 0:
-        start = max(data.rfind(b"\n", 0, position) + 1, position - 400)
-        end = data.find(b"\n", position)
-        end = min(len(data) if end < 0 else end + 1, position + 3000)
-        yield from form.pattern.finditer(data, start, end)
-        position = data.find(form.lead, end)

@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+# Increment when different secrets are found, also by another version of Kingfisher: indexes made
+# before are then rebuilt.
+SECRETS_VERSION = 4
 
 _HIDDEN = re.compile(r"[^\r\n]")
 _STARS = re.compile(r"\*{3,}")
+# Compiling Kingfisher's rules takes some five seconds.
+_rules_folder: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,3 +75,52 @@ def begins_with_masked(text: str, masked: str) -> bool:
         if "\n" in text[stars.start() : position]:
             return False
     return position > 0 and text.startswith(masked[position:], position)
+
+
+def mask_values(value: Any, name: str = "") -> tuple[Any, tuple[str, ...]]:
+    """The value with the secrets in its texts masked, and their kinds.
+
+    ``name`` is the field that holds it. Ids and cursors are left as they are, unless the name says
+    that they sign in: ``secret_id``, ``api_key_id``.
+    """
+    kinds: tuple[str, ...] = ()
+    if isinstance(value, Mapping):
+        members = {}
+        for key, member in value.items():
+            shown = mask(key)
+            members[shown.text], more = mask_values(member, key)
+            kinds += shown.kinds + more
+        return members, kinds
+    if isinstance(value, list):
+        parts = []
+        for member in value:
+            part, more = mask_values(member, name)
+            parts.append(part)
+            kinds += more
+        return parts, kinds
+    if not isinstance(value, str) or (_is_reference(name) and not is_name_of_secret(name)):
+        return value, ()
+    if not name or '"' in value or len(value.split()) != 1:
+        masked = mask(value)
+        return masked.text, masked.kinds
+    lead = f'{name}="'
+    masked = mask(f'{lead}{value}"')
+    return masked.text[len(lead) : -1], masked.kinds
+
+
+def _is_reference(name: str) -> bool:
+    return name in ("id", "cursor") or name.endswith(("_id", "_cursor"))
+
+
+def keep_rules_in(folder: Path | None) -> None:
+    """Keep Kingfisher's compiled rules in a folder; None is the library's own.
+
+    A variable of the environment that names another folder takes precedence.
+    """
+    global _rules_folder  # noqa: PLW0603 - a single detector serves the whole process
+    _rules_folder = folder
+
+
+def rules_folder() -> Path | None:
+    """The folder for Kingfisher's compiled rules; None is the library's own."""
+    return _rules_folder

@@ -1,4 +1,4 @@
-"""Which names say that their value is a secret?"""
+"""The text that all rules read, and which names in it say that their value is a secret."""
 
 from __future__ import annotations
 
@@ -8,7 +8,34 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from codebase_mcp.secrets.judging import PASSWORD_WORDS, Evidence, describes, evidence, is_chosen
-from codebase_mcp.secrets.text import Text
+
+_WORD_LETTERS = frozenset(b"abcdefghijklmnopqrstuvwxyz0123456789") | frozenset(range(128, 256))
+_TEXT_WORDS = bytes(byte if byte in _WORD_LETTERS else ord(" ") for byte in range(256))
+
+Span = tuple[int, int, str]
+"""The first byte of a secret, the first after it, and its kind."""
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A text in UTF-8.
+
+    ``words`` has each of its words once, in lower case; ``vocabulary`` has the same in a row.
+    It ``has_elements`` if it may be XML or HTML.
+    """
+
+    data: bytes
+    lower: bytes
+    words: frozenset[bytes]
+    vocabulary: bytes
+    has_elements: bool
+
+    @classmethod
+    def of(cls, data: bytes) -> Text:
+        """The text with these bytes."""
+        lower = data.lower()
+        words = frozenset(lower.translate(_TEXT_WORDS).split())
+        return cls(data, lower, words, b" ".join(words), b"</" in data)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from codebase_mcp.secrets.prose import SAID
+from codebase_mcp.secrets.sentences import SAID
 
 # What the slots are made of, as <<name>>.
 _PARTS = {

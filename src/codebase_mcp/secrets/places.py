@@ -26,6 +26,8 @@ from codebase_mcp.secrets.naming import (
     PASSWORD,
     SECRET,
     Name,
+    Span,
+    Text,
     is_capitalized_password,
     is_given_password,
     is_weak_password,
@@ -51,9 +53,14 @@ from codebase_mcp.secrets.patterns import (
     WITHIN,
     Slot,
 )
-from codebase_mcp.secrets.prose import is_option_value, is_said
-from codebase_mcp.secrets.settings import END_OF_LINE, is_joined, is_label, is_text
-from codebase_mcp.secrets.text import Span, Text
+from codebase_mcp.secrets.sentences import (
+    END_OF_LINE,
+    is_joined,
+    is_label,
+    is_option_value,
+    is_said,
+    is_text,
+)
 
 _DISPATCH = re.compile(rb"""(?:\.value)?(?:\\*["'`]|&quot;|\\u0022|%22|[\])}]){0,4}[ \t]*""")
 _SHORT_NAME = 8

@@ -1,24 +1,18 @@
-"""Turns settings into the values that other packages take."""
+"""Turns settings into the values that packages take."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 from codebase_mcp.database.connection import DatabaseTarget, Embedded, External
 from codebase_mcp.embedding.providers import (
     PROVIDERS,
     Provider,
-    ProviderEntry,
+    Recipe,
+    ServiceAccess,
     provider_of_folder,
 )
 from codebase_mcp.settings.loading import Settings
-
-if TYPE_CHECKING:
-    from codebase_mcp.embedding.models import ServiceAccess
-    from codebase_mcp.embedding.profile import Recipe
-
-# Models bring numpy along, which the database starts without.
 
 
 def database_target(settings: Settings) -> DatabaseTarget:
@@ -37,8 +31,6 @@ def database_target(settings: Settings) -> DatabaseTarget:
 
 def chosen_model(settings: Settings) -> Recipe:
     """The configured model."""
-    from codebase_mcp.embedding.profile import Recipe  # noqa: PLC0415
-
     return Recipe(
         provider_of(settings),
         settings.embedding_model,
@@ -56,19 +48,11 @@ def provider_of(settings: Settings) -> Provider:
 
 def service_access(settings: Settings) -> ServiceAccess:
     """The addresses and keys of services: for the chosen model, and for those of older indexes."""
-    from codebase_mcp.embedding.models import ServiceAccess  # noqa: PLC0415
-
-    def configured(field_of: Callable[[ProviderEntry], str]) -> dict[Provider, str]:
-        fields = {name: field_of(entry) for name, entry in PROVIDERS.items()}
-        return {
-            name: value
-            for name, field in fields.items()
-            if field and (value := getattr(settings, field)) is not None
-        }
-
+    urls = {name: getattr(settings, entry.url_setting, None) for name, entry in PROVIDERS.items()}
+    keys = {name: getattr(settings, entry.key_setting, None) for name, entry in PROVIDERS.items()}
     return ServiceAccess(
-        urls=configured(lambda entry: entry.url_setting),
-        api_keys=configured(lambda entry: entry.key_setting),
+        urls={name: url for name, url in urls.items() if url is not None},
+        api_keys={name: key for name, key in keys.items() if key is not None},
         batch_size=settings.embedding_batch_size,
         timeout_s=settings.embedding_timeout_s,
     )

@@ -16,8 +16,7 @@ from typing import Any
 from codebase_mcp.embedding.providers import PROVIDERS, Provider
 from codebase_mcp.errors import InvalidInput
 from codebase_mcp.settings.rules import HTTP_URL, Setting
-from codebase_mcp.settings.table import SETTINGS, SettingValues
-from codebase_mcp.settings.toolsets import DEFAULT_TOOLSETS, PRESETS, TOOLSETS
+from codebase_mcp.settings.table import DEFAULT_TOOLSETS, PRESETS, SETTINGS, TOOLSETS, SettingValues
 
 __all__ = ["DEFAULT_TOOLSETS", "PRESETS", "SETTINGS", "TOOLSETS", "Setting", "Settings"]
 
@@ -64,9 +63,9 @@ class Settings(SettingValues):
         problems: list[Problem] = []
         for setting in SETTINGS:
             try:
-                raw = _raw_value(setting, environment, flags.get(setting.name))
-                values[setting.name] = raw.value(setting)
-                sources[setting.name] = raw.source
+                source, text = _source_and_text(setting, environment, flags.get(setting.name))
+                values[setting.name] = _parsed(setting, source, text)
+                sources[setting.name] = source
             except _Invalid as invalid:
                 problems.append(invalid.problem)
         problems += _contradictions(values, sources)
@@ -96,7 +95,7 @@ class Settings(SettingValues):
 
     @property
     def provider(self) -> str:
-        """The embedding provider: the configured one, or the service whose address was set."""
+        """The embedding provider, if configured; else the service whose address was set."""
         return self.embedding_provider or next(
             (
                 name
@@ -202,38 +201,36 @@ class _Invalid(Exception):
         self.problem = problem
 
 
-@dataclass(frozen=True, slots=True)
-class _RawValue:
-    """The text of a setting's value, and where it was set; empty where it was not."""
-
-    source: str = DEFAULT
-    text: str = ""
-
-    def value(self, setting: Setting) -> Any:
-        text = self.text if setting.rule.verbatim else self.text.strip()
-        if not text.strip():
-            return setting.default()
-        try:
-            return setting.rule.parse(text)
-        except ValueError as error:
-            raise _Invalid(problem(setting, self.source, self.text, str(error))) from None
+def _parsed(setting: Setting, source: str, text: str) -> Any:
+    """The value that a text means; the default where it is empty."""
+    if not text.strip():
+        return setting.default()
+    try:
+        return setting.rule.parse(text if setting.rule.verbatim else text.strip())
+    except ValueError as error:
+        raise _Invalid(problem(setting, source, text, str(error))) from None
 
 
-def _raw_value(setting: Setting, environment: Mapping[str, str], flag: str | None) -> _RawValue:
-    """The value of a setting: from a flag, our variable, a file, or another program's variable."""
+def _source_and_text(
+    setting: Setting, environment: Mapping[str, str], flag: str | None
+) -> tuple[str, str]:
+    """Where a value is set, and its text: a flag, our variable, a file, another program's variable.
+
+    The text is empty where it is not set.
+    """
     if flag is not None:
-        return _RawValue(setting.flag, flag)
+        return setting.flag, flag
     text = environment.get(setting.variable, "")
     path = setting.is_secret and environment.get(setting.file_variable, "").strip()
     if path:
         if text.strip():
             rule = f"must not be set together with {setting.variable}"
             raise _Invalid({"field": setting.file_variable, "value": path, "constraint": rule})
-        return _RawValue(setting.file_variable, _secret_in(setting.file_variable, path))
+        return setting.file_variable, _secret_in(setting.file_variable, path)
     for variable in (setting.variable, setting.also):
         if variable and environment.get(variable, "").strip():
-            return _RawValue(variable, environment[variable])
-    return _RawValue()
+            return variable, environment[variable]
+    return DEFAULT, ""
 
 
 def _secret_in(variable: str, path: str) -> str:

@@ -1,4 +1,4 @@
-"""The settings of a repository, from ours and its ``.mcp-context.toml``.
+"""The settings of a repository, from ours and its ``.mcp-context.toml``, and who may read it.
 
 Such a file comes with a clone and is not trusted. It only selects files of the repository: no
 address, model, key or path elsewhere, and never more than the operator allows.
@@ -6,7 +6,8 @@ address, model, key or path elsewhere, and never more than the operator allows.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import os
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,11 @@ from codebase_mcp.access.context_file import (
     project_in,
     read_toml,
 )
+from codebase_mcp.access.identity import Identity
+from codebase_mcp.chunking import grammars
+from codebase_mcp.database.placement import SYSTEM_FOLDER
 from codebase_mcp.errors import IndexingFailed, InvalidInput
+from codebase_mcp.secrets.masking import keep_rules_in
 from codebase_mcp.settings.loading import (
     DEFAULT,
     SETTINGS,
@@ -31,8 +36,9 @@ from codebase_mcp.settings.loading import (
     nearest,
     problem,
 )
-from codebase_mcp.settings.reach import full_reach
-from codebase_mcp.source.git_directory import GitRepository, is_bare_repository
+from codebase_mcp.source.git_directory import GitRepository, confine_git, is_bare_repository
+from codebase_mcp.source.open_file import KERNEL_FOLDERS
+from codebase_mcp.source.root import Reach, resolve_root
 from codebase_mcp.source.selection import Patterns, Selection, joined_choice
 
 # Settings that a context file may hold. `projects/` reads the project.
@@ -255,3 +261,64 @@ def _misnamed(content: Mapping[str, Any], file: str) -> Iterator[str]:
                 yield f"{file}: {key} has no effect: a repository cannot set it"
             elif question := nearest(key, _KEYS):
                 yield f"{file}: {key} is not a setting{question}"
+
+
+def resolve_for(identity: Identity, settings: Settings, repo_path: str | Path) -> Path:
+    """The real directory that a caller names: every path that a caller gives passes here.
+
+    Raises:
+        InvalidInput: it is not a directory that can be indexed.
+        PermissionDenied: the caller, or this program, may not read it.
+    """
+    return resolve_root(str(repo_path), reach_of(identity, settings))
+
+
+def reach_of(identity: Identity, settings: Settings) -> Reach:
+    """The directories that a caller may read."""
+    if identity.access.reads_as_server:
+        return full_reach(settings)
+    roots = allowed_roots(settings)
+    if identity.access.roots is not None:
+        roots = _common(roots, _real(identity.access.roots))
+    return Reach(roots, closed_folders(settings))
+
+
+def full_reach(settings: Settings) -> Reach:
+    """The directories that the user of the server may read, our clones included."""
+    return Reach(None, closed_folders(settings), clones_in(settings))
+
+
+def apply_to_process(settings: Settings) -> None:
+    """Set what libraries and git read from global state: folders, and the allowed roots.
+
+    From then on, git records of a tree below an allowed root are accepted only below such a root.
+    """
+    grammars.choose(settings.data_dir / "grammars")
+    keep_rules_in(settings.data_dir / "secret-rules")
+    confine_git(allowed_roots(settings))
+
+
+def allowed_roots(settings: Settings) -> tuple[Path, ...]:
+    """The allowed roots as real paths."""
+    return _real(settings.roots)
+
+
+def closed_folders(settings: Settings) -> tuple[Path, ...]:
+    """Folders that nobody may read: the kernel's, and ours with the database's files."""
+    return (*KERNEL_FOLDERS, Path(os.path.realpath(settings.data_dir)), SYSTEM_FOLDER)
+
+
+def clones_in(settings: Settings) -> Path:
+    """Where clones are."""
+    return Path(os.path.realpath(settings.data_dir.expanduser()), "repositories")
+
+
+def _real(roots: Iterable[str]) -> tuple[Path, ...]:
+    return tuple(Path(os.path.realpath(root)) for root in roots)
+
+
+def _common(roots: tuple[Path, ...], further: tuple[Path, ...]) -> tuple[Path, ...]:
+    """The roots of the directories below both; of two nested roots the inner."""
+    inner = [a for a in roots for b in further if a.is_relative_to(b)]
+    inner += [b for b in further for a in roots if b.is_relative_to(a)]
+    return tuple(dict.fromkeys(inner))

@@ -67,11 +67,11 @@ class Rule:
 class Setting:
     """A row of the table."""
 
-    variable: str
     default: Callable[[], Any]
     rule: Rule
     help: str
     name: str = ""
+    variable: str = ""
     also: str = ""
     """Another program's variable with the same meaning, used where ours is not set."""
     section: str = "Program"
@@ -166,12 +166,6 @@ def _path(text: str) -> Path:
     return Path(text).expanduser().absolute()
 
 
-def _database_url(text: str) -> str:
-    if not re.match(r"postgres(ql)?(\+\w+)?://", text):
-        raise ValueError
-    return text
-
-
 def _http_url(text: str) -> str:
     parts = urlsplit(text)
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.port == 0:
@@ -181,10 +175,15 @@ def _http_url(text: str) -> str:
     return text.rstrip("/")
 
 
-def _host(text: str) -> str:
-    if not re.fullmatch(r"[^\s/@]+", text):
-        raise ValueError
-    return text
+def _matching(pattern: str) -> Callable[[str], str]:
+    """Accepts the texts that a pattern matches as a whole."""
+
+    def read(text: str) -> str:
+        if not re.fullmatch(pattern, text, re.DOTALL):
+            raise ValueError
+        return text
+
+    return read
 
 
 def _patterns(text: str) -> tuple[str, ...]:
@@ -220,9 +219,11 @@ PATH = Rule("a path", _path, "PATH")
 YES_OR_NO = Rule("true or false", _yes_or_no, "true|false", bool)
 LIST = Rule("a list, separated by commas", listed, "LIST", list)
 DIRECTORIES = Rule("a list of absolute paths", _directories, "DIRECTORY", list)
-HOST = Rule("an address or a name, without scheme and port", _host, "HOST")
+HOST = Rule("an address or a name, without scheme and port", _matching(r"[^\s/@]+"), "HOST")
 HTTP_URL = Rule("an address that begins with http:// or https://", _http_url, "URL")
-DATABASE_URL = Rule("an address that begins with postgresql://", _database_url, "URL")
+DATABASE_URL = Rule(
+    "an address that begins with postgresql://", _matching(r"postgres(ql)?(\+\w+)?://.*"), "URL"
+)
 PATTERNS = Rule(
     f"a list of patterns as in .gitignore, at most {MAX_PATTERNS}",
     _patterns,

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from codebase_mcp.model import FileKind
-from codebase_mcp.source.attributes import UNSET, LinguistAttributes
+from codebase_mcp.source.ignore import UNSET, LinguistAttributes
 from codebase_mcp.source.names import (
     BINARY_EXTENSIONS,
     CODE_EXTENSIONS_WITHOUT_GRAMMAR,

@@ -85,8 +85,8 @@ def fetch(remote: Remote, clones: Path, options: CloneOptions, transfer: Transfe
         clones.mkdir(mode=0o700, parents=True, exist_ok=True)
         with _locked(remote, clones, transfer):
             if _is_clone(folder):
-                return _update(remote, folder, options, transfer)
-            return _clone(remote, folder, options, transfer)
+                return _update(folder, options, transfer)
+            return _clone(folder, options, transfer)
     except GitFailed as error:
         raise explained(error, remote) from error
     except OSError as error:
@@ -119,50 +119,36 @@ def _remove_empty_parents(folder: Path) -> None:
             parent.rmdir()
 
 
-def _clone(remote: Remote, folder: Path, options: CloneOptions, transfer: Transfer) -> Clone:
+def _clone(folder: Path, options: CloneOptions, transfer: Transfer) -> Clone:
     folder.parent.mkdir(parents=True, exist_ok=True)
     partial = _partial_path(folder)
     shutil.rmtree(partial, ignore_errors=True)  # of a process that was killed
     partial.mkdir()
-    git = _Git(remote, partial, transfer)
+    git = _Git(partial, transfer)
     try:
         git.run("init", "--bare", "--quiet", "--template=")
-        git.run("config", "remote.origin.url", remote.url)
-        depth = _FULL if options.full else str(options.depth or DEPTH)
-        tip = git.find_tip(options.branch)
-        git.fetch(tip, depth)
-        branch = git.move_head(tip, depth)
-        git.store_options(options, depth)
+        git.run("config", "remote.origin.url", transfer.remote.url)
+        branch = git.fetch_tip(options)
         shutil.rmtree(folder, ignore_errors=True)  # not a clone, but in our folder
         partial.rename(folder)
     finally:
         shutil.rmtree(partial, ignore_errors=True)
-    return _Git(remote, folder, transfer).describe(branch, is_new=True)
+    return _Git(folder, transfer).describe(branch, is_new=True)
 
 
-def _update(remote: Remote, folder: Path, options: CloneOptions, transfer: Transfer) -> Clone:
-    if _origin(folder) != remote.identity:
+def _update(folder: Path, options: CloneOptions, transfer: Transfer) -> Clone:
+    url = transfer.remote.url
+    if _origin(folder) != transfer.remote.identity:
         raise Conflict(
-            f"The folder for {remote.url} holds the clone of another repository",
+            f"The folder for {url} holds the clone of another repository",
             hint="This file system ignores case. Clone the repository yourself, and index that"
             " directory.",
-            details={"field": "path", "value": remote.url, "folder": str(folder)},
+            details={"field": "path", "value": url, "folder": str(folder)},
         )
-    git_dir = _git_dir(folder)
-    for lock in (*git_dir.glob("*.lock"), *(git_dir / "refs").rglob("*.lock")):
+    for lock in (*folder.glob("*.lock"), *(folder / "refs").rglob("*.lock")):
         lock.unlink(missing_ok=True)  # of a git that was killed, as we hold the lock
-    if git_dir != folder:
-        _make_bare(remote, folder, transfer)
-    git = _Git(remote, folder, transfer)
-    stored = git.stored_options()
-    tip = git.find_tip(options.branch or stored.get(_BRANCH))
-    before = stored.get(_DEPTH, str(DEPTH))
-    depth = _FULL if options.full else str(options.depth) if options.depth else before
-    is_current = depth == before != _FULL and git.commit(_local_ref(tip.ref)) == tip.commit
-    if not is_current:
-        git.fetch(tip, depth)
-    branch = git.move_head(tip, depth)
-    git.store_options(options, depth)
+    git = _Git(folder, transfer)
+    branch = git.fetch_tip(options)
     # Git removes unused objects if it is due; in the foreground, while the lock is held.
     with suppress(GitFailed):
         git.run(
@@ -188,20 +174,38 @@ def _local_ref(ref: str) -> str:
 class _Git:
     """Runs git in the folder of a clone."""
 
-    def __init__(self, remote: Remote, folder: Path, transfer: Transfer) -> None:
-        self._remote = remote
+    def __init__(self, folder: Path, transfer: Transfer) -> None:
+        self._remote = transfer.remote
         self._folder = folder
         self._transfer = transfer
 
-    def run(self, *arguments: str) -> str:
-        return self._transfer.run(self._folder, *arguments)
+    def run(self, *arguments: str, over_network: bool = False) -> str:
+        return self._transfer.run(self._folder, *arguments, over_network=over_network)
 
-    def find_tip(self, branch: str | None) -> _RemoteRef:
+    def fetch_tip(self, options: CloneOptions) -> str | None:
+        """Fetch what the options name, or else the stored options, and point HEAD to it.
+
+        Returns the branch, or None if it is a tag or commit.
+        """
+        stored = self._stored_options()
+        tip = self._find_tip(stored.get(_BRANCH) if options.branch is None else options.branch)
+        before = stored.get(_DEPTH, str(DEPTH))
+        depth = _FULL if options.full else str(options.depth) if options.depth else before
+        is_current = depth == before != _FULL and self._commit(_local_ref(tip.ref)) == tip.commit
+        if not is_current:
+            self._fetch(tip, depth)
+        branch = self._move_head(tip, depth)
+        for name, value in ((_BRANCH, options.branch), (_NAME, options.name), (_DEPTH, depth)):
+            if value is not None:
+                self.run("config", name, value)
+        return branch
+
+    def _find_tip(self, branch: str | None) -> _RemoteRef:
         """Ask the remote for its default branch, or the branch or tag of that name."""
         refs = ("HEAD",) if branch is None else tuple(f"{kind}{branch}" for kind in _NAMED)
         url = self._remote.url
         command = ("ls-remote", "--symref", "--", url, *refs)
-        answer = self._transfer.run(self._folder, *command, over_network=True)
+        answer = self.run(*command, over_network=True)
         commits = {}
         for line in answer.splitlines():
             value, _, ref = line.partition("\t")
@@ -222,21 +226,20 @@ class _Git:
             hint="Choose a branch with a commit: --branch NAME.",
         )
 
-    def fetch(self, tip: _RemoteRef, depth: str) -> None:
+    def _fetch(self, tip: _RemoteRef, depth: str) -> None:
         """Fetch a ref up to a depth, or the whole history with all branches and tags."""
         limits = ["--depth", depth]
         refs = [f"+{tip.ref}:{_local_ref(tip.ref)}"]
         if depth == _FULL:
             limits = ["--unshallow"] if self._is_shallow else []
             refs += [f"+{kind}*:{kind}*" for kind in _NAMED]
-        self._transfer.run(
-            self._folder,
+        self.run(
             *("fetch", "--progress", "--force", "--prune", "--no-tags", "--no-recurse-submodules"),
             *("--no-write-fetch-head", *limits, "--", "origin", *refs),
             over_network=True,
         )
 
-    def move_head(self, tip: _RemoteRef, depth: str) -> str | None:
+    def _move_head(self, tip: _RemoteRef, depth: str) -> str | None:
         """Point HEAD to the fetched ref, and delete refs that are no longer fetched.
 
         Returns the branch, or None if the ref is a tag or commit.
@@ -246,14 +249,14 @@ class _Git:
         if is_branch:
             self.run("symbolic-ref", "HEAD", local_ref)
         else:
-            self.run("update-ref", "--no-deref", "HEAD", self.commit(local_ref))
+            self.run("update-ref", "--no-deref", "HEAD", self._commit(local_ref))
         for ref in self.run("for-each-ref", "--format=%(refname)").split("\n")[:-1]:
             if ref != local_ref and not (depth == _FULL and ref.startswith(_NAMED)):
                 with suppress(GitFailed):  # the name is not UTF-8
                     self.run("update-ref", "--no-deref", "-d", ref)
         return tip.ref.removeprefix(_BRANCHES) if is_branch else None
 
-    def commit(self, ref: str) -> str:
+    def _commit(self, ref: str) -> str:
         """The commit of a ref, or an empty text."""
         try:
             return self.run("rev-parse", "--quiet", "--verify", f"{ref}^{{commit}}").strip()
@@ -261,20 +264,15 @@ class _Git:
             return ""
 
     def describe(self, branch: str | None, *, is_new: bool) -> Clone:
-        name = self.stored_options().get(_NAME, self._remote.name)
-        commit = self.commit("HEAD")
+        name = self._stored_options().get(_NAME, self._remote.name)
+        commit = self._commit("HEAD")
         return Clone(self._folder, name, branch, commit, is_new, self._is_shallow)
 
     @property
     def _is_shallow(self) -> bool:
         return (self._folder / "shallow").exists()
 
-    def store_options(self, options: CloneOptions, depth: str) -> None:
-        for name, value in ((_BRANCH, options.branch), (_NAME, options.name), (_DEPTH, depth)):
-            if value is not None:
-                self.run("config", name, value)
-
-    def stored_options(self) -> dict[str, str]:
+    def _stored_options(self) -> dict[str, str]:
         try:
             answer = self.run("config", "--local", "-z", "--get-regexp", r"^codebase-mcp\.")
         except GitFailed:
@@ -283,31 +281,13 @@ class _Git:
 
 
 def _is_clone(folder: Path) -> bool:
-    return (_git_dir(folder) / "HEAD").is_file()
-
-
-def _git_dir(folder: Path) -> Path:
-    """The git directory of a clone: an earlier version also checked files out, beside ``.git``."""
-    old = folder / ".git"
-    return old if old.is_dir() else folder
-
-
-def _make_bare(remote: Remote, folder: Path, transfer: Transfer) -> None:
-    """Remove the files from the clone of an earlier version."""
-    git_dir = _git_dir(folder)
-    _Git(remote, git_dir, transfer).run("config", "core.bare", "true")
-    (git_dir / "index").unlink(missing_ok=True)
-    partial = _partial_path(folder)
-    shutil.rmtree(partial, ignore_errors=True)
-    folder.rename(partial)
-    (partial / ".git").rename(folder)
-    shutil.rmtree(partial)
+    return (folder / "HEAD").is_file()
 
 
 def _origin(folder: Path) -> str | None:
     """The identity of the remote of a clone; read without git."""
     try:
-        text = (_git_dir(folder) / "config").read_text()
+        text = (folder / "config").read_text()
         url = re.search(r"^\s*url = (\S+)$", text, re.MULTILINE)
         return parse_remote(url[1]).identity if url else None
     except (OSError, UnicodeDecodeError, InvalidInput):

@@ -15,7 +15,7 @@ import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -28,7 +28,7 @@ from codebase_mcp.source.git_directory import (
     git_dir_of,
     git_repository_at,
 )
-from codebase_mcp.source.ignore import is_pipe_or_device, read_ignore_file
+from codebase_mcp.source.open_file import is_pipe_or_device, read_ignore_file
 
 log = logging.getLogger(__name__)
 
@@ -133,19 +133,25 @@ def ask_git_word(repository: GitRepository, *arguments: str) -> str | None:
 
 
 def read_git(
-    repository: GitRepository, *arguments: str, stdin: bytes = b"", limit_s: float | None = None
+    repository: GitRepository,
+    *arguments: str,
+    lines: Iterable[str] = (),
+    limit_s: float | None = None,
 ) -> bytes:
     """The output of ``stream_git`` as a whole."""
-    return b"".join(stream_git(repository, *arguments, stdin=stdin, limit_s=limit_s))
+    return b"".join(stream_git(repository, *arguments, lines=lines, limit_s=limit_s))
 
 
 def stream_git(
-    repository: GitRepository, *arguments: str, stdin: bytes = b"", limit_s: float | None = None
+    repository: GitRepository,
+    *arguments: str,
+    lines: Iterable[str] = (),
+    limit_s: float | None = None,
 ) -> Iterator[bytes]:
     """The output of a git command, in pieces, so that a long output needs little memory.
 
-    The error message quotes git's standard error. Git ends when the caller stops iterating, and
-    after ``limit_s`` or else ``TIME_LIMIT_S`` seconds.
+    Git reads the ``lines`` from its standard input. The error message quotes its standard error.
+    Git ends when the caller stops iterating, and after ``limit_s`` or ``TIME_LIMIT_S`` seconds.
 
     Raises:
         GitTimeout: it took too long; output until then has been yielded.
@@ -153,7 +159,8 @@ def stream_git(
     """
     # Files instead of pipes for input and errors, to avoid a deadlock of two full pipes.
     with tempfile.TemporaryFile() as stdin_file, tempfile.TemporaryFile() as stderr_file:
-        stdin_file.write(stdin)
+        text = "".join(f"{line}\n" for line in lines)
+        stdin_file.write(text.encode("utf-8", "surrogateescape"))
         stdin_file.seek(0)
         git = _start(repository.root, repository, arguments, stdin_file, stderr_file)
         allowed_s = TIME_LIMIT_S if limit_s is None else limit_s

@@ -11,12 +11,18 @@ import logging
 import os
 import re
 import stat
+from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from codebase_mcp.source.ignore import is_pipe_or_device, read_ignore_file
-from codebase_mcp.source.open_file import is_real_directory
-from codebase_mcp.source.reach import are_allowed, has_way_out, is_confined
+from codebase_mcp.source.open_file import (
+    is_below,
+    is_pipe_or_device,
+    is_real_directory,
+    read_ignore_file,
+    real_path,
+)
 
 log = logging.getLogger(__name__)
 
@@ -32,6 +38,10 @@ _CORE = re.compile(
 _WORK_TREE = re.compile(
     rb"^[ \t]*worktree[ \t]*=[ \t]*(.*?)[ \t\r]*$", re.MULTILINE | re.IGNORECASE
 )
+
+# The allowed roots of this process. Roots are never removed: git's records of a work tree below a
+# removed root could then lie anywhere.
+_roots: set[Path] = set()
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +77,7 @@ class GitRepository:
     def has_way_out(self) -> bool:
         """Whether git could read records from outside of the allowed roots."""
         top = self.work_tree or self.root
-        return is_confined(top) and has_way_out({git_dir_of(top) or self.git_dir, self.store})
+        return is_confined(top) and _has_way_out({git_dir_of(top) or self.git_dir, self.store})
 
 
 def git_repository_at(root: Path) -> GitRepository | None:
@@ -236,3 +246,58 @@ def _is_configured(git_dir: Path, top: Path) -> bool:
 def _first_line(location: Path) -> bytes:
     text = read_ignore_file(os.fsencode(location), follow=True) or b""
     return text.split(b"\n", 1)[0].rstrip(b"\r")
+
+
+def confine_git(roots: Iterable[Path]) -> None:
+    """From now on, only use git's records of a work tree below a root if they are below a root too.
+
+    This holds in the whole process and for every caller, since freshness checks, searches of
+    branches and background runs read a repository for no caller in particular.
+    """
+    _roots.update(roots)
+
+
+def is_confined(top: Path) -> bool:
+    """Whether a work tree is below an allowed root."""
+    return bool(_roots) and is_below(top, _roots)
+
+
+def are_allowed(*records: Path) -> bool:
+    """Whether git's records are below allowed roots."""
+    return all(is_below(real_path(path), _roots) for path in records)
+
+
+def _has_way_out(records: Iterable[Path]) -> bool:
+    """Whether links or alternates in git's records lead out of the allowed roots."""
+    records = list(records)
+    waiting = [real_path(path) for path in (*records, *_object_folders(records))]
+    hooks = {real_path(path) / "hooks" for path in records}  # git runs none
+    seen: set[Path] = set()
+    while waiting:
+        path = waiting.pop()
+        if path in seen:
+            continue
+        if not is_below(path, _roots):
+            return True
+        seen.add(path)
+        with suppress(OSError), os.scandir(path) as entries:
+            for entry in entries:
+                inner = Path(entry.path)
+                if inner not in hooks and (entry.is_symlink() or entry.is_dir()):
+                    waiting.append(real_path(inner) if entry.is_symlink() else inner)
+    return False
+
+
+def _object_folders(records: Iterable[Path]) -> list[Path]:
+    """Where git looks for objects: in the records, in their alternates, in the alternates' own."""
+    folders = [path / "objects" for path in records]
+    seen = set(folders)
+    for folder in folders:  # the loop also visits the folders that it adds
+        text = read_ignore_file(os.fsencode(folder / "info" / "alternates"), follow=True) or b""
+        for name in text.split(b"\n"):
+            # A name in quotes has escapes, which are not decoded: / is never below an allowed root.
+            path = Path("/") if name.startswith(b'"') else folder / os.fsdecode(name)
+            if name and not name.startswith(b"#") and path not in seen:
+                seen.add(path)
+                folders.append(path)
+    return folders

@@ -174,7 +174,7 @@ def ask_about_objects(
 
     def lines(waiting: Sequence[str]) -> Iterator[bytes]:
         arguments = ("cat-file", f"--batch-check={format_}", "--buffer")
-        return split_records(stream_git(repository, *arguments, stdin=_lines(waiting)), b"\n")
+        return split_records(stream_git(repository, *arguments, lines=waiting), b"\n")
 
     return list(_past_damage(lines, names))
 
@@ -204,7 +204,7 @@ def _contents(repository: GitRepository, object_ids: Sequence[str]) -> dict[str,
 
     def blobs(waiting: Sequence[str]) -> Iterator[bytes]:
         arguments = ("cat-file", "--batch=%(objectsize)", "--buffer")
-        output = stream_git(repository, *arguments, stdin=_lines(waiting))
+        output = stream_git(repository, *arguments, lines=waiting)
         for object_id, content in zip(waiting, _blobs_in(output), strict=False):
             if hash_blob([content], len(content), len(object_id)) != object_id:
                 # Git writes a damaged object as it is, and perhaps not all of it, so all further
@@ -273,7 +273,3 @@ def hash_blob(pieces: Iterable[bytes], size: int, hash_chars: int = 40) -> str:
     for piece in pieces:
         digest.update(piece)
     return digest.hexdigest()
-
-
-def _lines(words: Iterable[str]) -> bytes:
-    return "".join(f"{word}\n" for word in words).encode()

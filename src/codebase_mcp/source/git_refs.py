@@ -163,8 +163,7 @@ def _times(repository: GitRepository, commits: Iterable[str]) -> dict[str, int]:
     if not ordered:
         return {}
     arguments = ("rev-list", "--no-walk=unsorted", "--timestamp", "--stdin")
-    stdin = "".join(f"{commit}\n" for commit in ordered).encode()
-    words = read_git(repository, *arguments, stdin=stdin).decode("ascii").split()
+    words = read_git(repository, *arguments, lines=ordered).decode("ascii").split()
     return dict(zip(words[1::2], map(int, words[::2]), strict=True))
 
 

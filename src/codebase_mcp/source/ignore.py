@@ -1,4 +1,4 @@
-"""Is this path ignored?
+"""Is this path ignored? Does ``.gitattributes`` mark it as generated or vendored?
 
 Reads files in gitignore syntax at every level of a tree and decides as git does: by the last
 matching line of the deepest file with such a line. Git's wildcards become regular expressions over
@@ -7,21 +7,14 @@ bytes, as git itself compares bytes.
 
 from __future__ import annotations
 
-import logging
-import os
 import re
-import stat
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import groupby
 from operator import attrgetter
-from pathlib import Path
 
-log = logging.getLogger(__name__)
-
-# Larger files are not plausible ignore files, and compiling them would take too long.
-MAX_IGNORE_BYTES = 1 << 20
+from codebase_mcp.source.open_file import read_ignore_file
 
 # Markers between the expressions for single bytes.
 _STAR = b"*"  # any run of bytes within a path segment
@@ -31,6 +24,13 @@ _REST = b"**"  # the rest of the path
 _SPECIAL = frozenset(b"*?[\\")
 _SLASH = ord("/")
 
+_DEEP_STARS = re.compile(rb"\*{2,}(/|\\/|\Z)")
+_DEEP_MARKERS = {b"/": _DEEP, b"\\/": _DEEPER, b"": _REST}
+_PIECE = re.compile(rb"(?P<stars>\*+)|(?P<any>\?)|(?:\\|(?!\\))(?P<byte>.)", re.DOTALL)
+_WILDCARDS = {"stars": _STAR, "any": b"[^/]"}
+# In brackets.
+_END_OF_RANGE = re.compile(rb"-(?!\])\\?(.)", re.DOTALL)
+_MEMBER = re.compile(rb"\[:(?P<name>[^\]]*):\]|\\?(?P<byte>.)", re.DOTALL)
 _DIRECTORIES = {_DEEP: rb"(?:[^/]*/)*?", _DEEPER: rb"(?:[^/]*/)+?"}
 
 _CLASSES: dict[bytes, frozenset[int]] = {
@@ -50,6 +50,13 @@ _CLASSES: dict[bytes, frozenset[int]] = {
         b"xdigit": rb"[0-9A-Fa-f]",
     }.items()
 }
+
+ATTRIBUTES = b".gitattributes"
+
+_MENTION = re.compile(rb"linguist-(?:generated|vendored)")
+_ATTRIBUTE_LINE = re.compile(rb'[ \t]*(?:"((?:[^"\\]|\\.)*)"|([^ \t"#][^ \t]*))[ \t]+(.*)')
+_YES = frozenset({b"", b"true", b"1", b"yes", b"on"})
+_NO = frozenset({b"false", b"0", b"no", b"off"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,42 +133,6 @@ def parse_rules(text: bytes) -> Rules:
         for_files = [pattern for pattern in run if not pattern.only_directories]
         runs.append(_Run(not negated, _matcher(for_files), _matcher(run)))
     return Rules(tuple(reversed(runs)))
-
-
-def read_ignore_file(
-    location: bytes, *, follow: bool = False, too_large: list[bytes] | None = None
-) -> bytes | None:
-    """The content of an ignore file, or None if there is none.
-
-    As in git a link inside the tree is not followed. Pipes and devices are not read. A file that is
-    too large is not read, and its location is added to ``too_large``.
-    """
-    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | (0 if follow else os.O_NOFOLLOW)
-    try:
-        handle = os.open(location, flags)
-    except OSError:
-        return None
-    status = os.fstat(handle)
-    if not stat.S_ISREG(status.st_mode):
-        os.close(handle)
-        return None
-    with os.fdopen(handle, "rb") as file:
-        if status.st_size > MAX_IGNORE_BYTES:
-            if too_large is None:
-                log.warning("%s is too large to be applied", os.fsdecode(location))
-            else:
-                too_large.append(location)
-            return None
-        return file.read(MAX_IGNORE_BYTES)
-
-
-def is_pipe_or_device(location: Path) -> bool:
-    """Whether opening or reading this may block for ever."""
-    try:
-        mode = location.stat().st_mode
-    except OSError:
-        return False
-    return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
 
 
 class IgnoreFiles:
@@ -312,55 +283,45 @@ def _tokens(pattern: bytes) -> list[bytes] | None:
     # after that start counts as standing at the beginning of a segment.
     literal_end = next((i for i, byte in enumerate(pattern) if byte in _SPECIAL), len(pattern))
     while at < len(pattern):
-        char = pattern[at : at + 1]
-        if char == b"*":
-            end = at
-            while pattern[end : end + 1] == b"*":
-                end += 1
-            opens = at == literal_end or pattern[at - 1] == _SLASH
-            token, at = _star(pattern, end, deep=end - at > 1 and opens)
-        elif char == b"?":
-            token, at = b"[^/]", at + 1
-        elif char == b"[":
+        opens = at == literal_end or pattern[at - 1] == _SLASH
+        if pattern[at : at + 1] == b"[":
             bracket = _bracket(pattern, at + 1)
             if bracket is None:
                 return None
             token, at = bracket
-        elif char == b"\\":
-            if at + 1 == len(pattern):
-                return None
-            token, at = re.escape(pattern[at + 1 : at + 2]), at + 2
+        elif opens and (stars := _DEEP_STARS.match(pattern, at)):
+            token, at = _DEEP_MARKERS[stars[1]], stars.end()
+        elif piece := _PIECE.match(pattern, at):
+            token = _WILDCARDS.get(piece.lastgroup or "") or re.escape(piece["byte"])
+            at = piece.end()
         else:
-            token, at = re.escape(char), at + 1
+            return None
         tokens.append(token)
     return tokens
-
-
-def _star(pattern: bytes, end: int, *, deep: bool) -> tuple[bytes, int]:
-    """The marker for stars that end before ``end``, and where the pattern goes on."""
-    if deep and end == len(pattern):
-        return _REST, end
-    if deep and pattern.startswith(b"/", end):
-        return _DEEP, end + 1
-    if deep and pattern.startswith(b"\\/", end):
-        return _DEEPER, end + 2
-    return _STAR, end
 
 
 def _bracket(pattern: bytes, at: int) -> tuple[bytes, int] | None:
     """The set that begins after ``[``, and where the pattern goes on; None if it is malformed."""
     negated = pattern[at : at + 1] in (b"!", b"^")
-    at += negated
+    first = at = at + negated
     members: set[int] = set()
-    previous: int | None = None
-    first = True
-    while first or pattern[at : at + 1] != b"]":
-        first = False
-        item = _bracket_item(pattern, at, previous)
-        if item is None:
+    previous: int | None = None  # the byte at which a range could start
+    while at == first or pattern[at : at + 1] != b"]":
+        if previous is not None and (end := _END_OF_RANGE.match(pattern, at)):
+            members.update(range(previous, end[1][0] + 1))
+            previous, at = None, end.end()
+        elif member := _MEMBER.match(pattern, at):
+            if member["name"] is None:
+                previous = member["byte"][0]
+                members.add(previous)
+            elif member["name"] in _CLASSES:
+                previous = None
+                members |= _CLASSES[member["name"]]
+            else:
+                return None
+            at = member.end()
+        else:
             return None
-        added, previous, at = item
-        members |= added
     if negated:
         members = set(range(256)) - members
     members.discard(_SLASH)
@@ -369,25 +330,79 @@ def _bracket(pattern: bytes, at: int) -> tuple[bytes, int] | None:
     return b"[" + b"".join(b"\\x%02x" % byte for byte in sorted(members)) + b"]", at + 1
 
 
-def _bracket_item(
-    pattern: bytes, at: int, previous: int | None
-) -> tuple[frozenset[int], int | None, int] | None:
-    """One member of a set: its bytes, the byte a range could start from, the next position."""
-    char = pattern[at : at + 1]
-    if char == b"-" and previous is not None and pattern[at + 1 : at + 2] not in (b"", b"]"):
-        at += 2 if pattern[at + 1 : at + 2] == b"\\" else 1
-        if at >= len(pattern):
-            return None
-        return frozenset(range(previous, pattern[at] + 1)), None, at + 1
-    if char == b"[" and pattern[at + 1 : at + 2] == b":":
-        end = pattern.find(b"]", at + 2)
-        if end < 0:
-            return None
-        if end > at + 2 and pattern[end - 1 : end] == b":":
-            named = _CLASSES.get(pattern[at + 2 : end - 1])
-            return None if named is None else (named, None, end + 1)
-    if char == b"\\":
-        at += 1
-    if at >= len(pattern):
-        return None
-    return frozenset([pattern[at]]), pattern[at], at + 1
+@dataclass(frozen=True, slots=True)
+class LinguistAttributes:
+    """Whether attributes mark a file as generated or vendored; None if they do not say."""
+
+    generated: bool | None = None
+    vendored: bool | None = None
+
+
+UNSET = LinguistAttributes()
+
+
+class Attributes:
+    """The attribute files in some directories of a tree; each is read once.
+
+    GitHub's ``linguist-generated`` and ``linguist-vendored`` mark files. Unset or false, they mark
+    a file as written by hand, whatever its name suggests. For each of the two the last matching
+    line in the deepest file that mentions a path decides. Paths are relative to ``top``, with
+    forward slashes; ``top`` itself is ``b""``.
+    """
+
+    def __init__(
+        self, top: bytes, directories: Iterable[bytes], read: ReadRules = read_ignore_file
+    ) -> None:
+        self._texts: dict[bytes, bytes] = {}
+        for directory in directories:
+            location = b"%s/%s%s" % (top, directory + b"/" if directory else b"", ATTRIBUTES)
+            text = read(location)
+            if text and _MENTION.search(text):
+                self._texts[location] = text
+        # Rules that "ignore" the files for which an attribute is set.
+        self._generated, self._vendored = (
+            IgnoreFiles(top, ATTRIBUTES, read=partial(self._lines, attribute))
+            for attribute in (b"linguist-generated", b"linguist-vendored")
+        )
+
+    def _lines(self, attribute: bytes, location: bytes) -> bytes:
+        return _attribute_lines(self._texts.get(location, b""), attribute)
+
+    def __bool__(self) -> bool:
+        """Whether any of the files has a relevant rule."""
+        return bool(self._texts)
+
+    def of(self, path: bytes) -> LinguistAttributes:
+        """The attributes of a file."""
+        return LinguistAttributes(
+            self._generated.verdict(path, is_dir=False), self._vendored.verdict(path, is_dir=False)
+        )
+
+
+def _attribute_lines(text: bytes, attribute: bytes) -> bytes:
+    """The lines that set an attribute, in the syntax of ignore files; ``!`` where they unset it."""
+    rules = []
+    for line in text.removeprefix(b"\xef\xbb\xbf").split(b"\n"):
+        parts = _ATTRIBUTE_LINE.fullmatch(line.rstrip(b"\r"))
+        if parts is None:
+            continue
+        pattern = re.sub(rb"\\(.)", rb"\1", parts[1]) if parts[2] is None else parts[2]
+        value = _value(parts[3].split(), attribute)
+        # Unlike in an ignore file, a pattern matches no directory and makes no exception.
+        if value is None or pattern.endswith(b"/") or pattern.startswith((b"!", b"[attr]")):
+            continue
+        lead = b"\\" if pattern.startswith(b"#") else b""
+        rules.append((b"" if value else b"!") + lead + pattern)
+    return b"\n".join(rules)
+
+
+def _value(words: list[bytes], attribute: bytes) -> bool | None:
+    """The value that a line gives to an attribute: the last word that names it counts."""
+    result = None
+    for word in words:
+        name, _, value = word.partition(b"=")
+        if word == b"-" + attribute or (name == attribute and value.lower() in _NO):
+            result = False
+        elif name == attribute and value.lower() in _YES:
+            result = True
+    return result

@@ -1,7 +1,7 @@
 """Collects the files of a listing, and why entries were left out.
 
 Every entry that git's ignore rules do not exclude becomes a file, a failure or a count.
-``walk.py`` finds the entries on disk, ``commit_listing.py`` those of a commit. Paths are bytes
+``walk.py`` finds the entries on disk, ``source_tree.py`` those of a commit. Paths are bytes
 relative to the root, which is ``b""``.
 """
 
@@ -11,22 +11,23 @@ import os
 import stat
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from enum import Enum, auto
 from pathlib import Path
 
 from codebase_mcp.model import FileFailure, Listing, SourceFile
 from codebase_mcp.secrets.names import has_secret_in_name, is_secret_name
-from codebase_mcp.source.attributes import FILE_NAME, UNSET, Attributes
 from codebase_mcp.source.classify import classify
 from codebase_mcp.source.ignore import (
-    MAX_IGNORE_BYTES,
+    ATTRIBUTES,
+    UNSET,
+    Attributes,
     IgnoreFiles,
     ReadRules,
     Rules,
     parse_rules,
-    read_ignore_file,
 )
+from codebase_mcp.source.open_file import MAX_IGNORE_BYTES, read_ignore_file
 from codebase_mcp.source.read import TOO_LARGE, failure_reason
 from codebase_mcp.source.selection import Patterns, Selection
 
@@ -62,44 +63,46 @@ class PathFilter:
         return sorted(path.removeprefix(lead) for path in self._paths if path.startswith(lead))
 
 
-@dataclass(slots=True)
 class ListingBuilder:
     """Builds a listing.
 
-    ``own_rules`` are the ``.mcpignore`` files, whose paths begin with ``prefix``: the path from the
-    top of the work tree to the root. ``pending`` are the directories still to be listed, each by
-    its own rules: the root and nested repositories. ``not_fetched`` are submodules that are not
-    checked out. ``read_rules`` reads attribute files; ``not_applied`` are the locations of those,
-    and of ignore files, that are too large.
+    ``top`` is the top of the work tree that the root is in, or the root. ``read`` reads ignore and
+    attribute files, and adds the locations of those that are too large to a list. ``pending`` are
+    the directories still to be listed, each by its own rules: the root and nested repositories.
+    ``not_fetched`` are submodules that are not checked out.
     """
 
-    root: Path
-    selection: Selection
-    own_rules: IgnoreFiles
-    prefix: bytes
-    path_filter: PathFilter = field(default_factory=PathFilter)
-    pending: list[bytes] = field(default_factory=lambda: [b""])
-    files: dict[str, SourceFile] = field(default_factory=dict)
-    skipped: Counter[str] = field(default_factory=Counter)
-    failures: list[FileFailure] = field(default_factory=list)
-    not_fetched: list[str] = field(default_factory=list)
-    not_applied: list[bytes] = field(default_factory=list)
-    read_rules: ReadRules = read_ignore_file
-    _start: bytes = field(init=False)
-    _with_attributes: set[bytes] = field(default_factory=set)
-    _patterns: list[tuple[bytes, Rules]] = field(default_factory=list)
-    _shown_secrets: list[tuple[bytes, Rules]] = field(default_factory=list)
-    _raw_paths: dict[str, bytes] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        self._start = os.fsencode(self.root).rstrip(b"/") + b"/"
-        self._patterns += map(self._rules, self.selection.patterns)
-        if self.selection.shown_secrets is not None:
-            self._shown_secrets.append(self._rules(self.selection.shown_secrets))
+    def __init__(
+        self,
+        root: Path,
+        selection: Selection,
+        top: Path,
+        path_filter: PathFilter | None = None,
+        read: Callable[[bytes, list[bytes]], bytes | None] = read_ignore_file,
+    ) -> None:
+        self.selection = selection
+        self.path_filter = path_filter or PathFilter()
+        self.pending = [b""]
+        self.files: dict[str, SourceFile] = {}
+        self.skipped = Counter[str]()
+        self.failures: list[FileFailure] = []
+        self.not_fetched: list[str] = []
+        self.not_applied: list[bytes] = []
+        self.read_rules: ReadRules = lambda location: read(location, self.not_applied)
+        self._root = root
+        self._start = os.fsencode(root).rstrip(b"/") + b"/"
+        self._top = os.fsencode(top)
+        self._prefix = path_prefix(top, root)
+        self._own_rules = IgnoreFiles(self._top, b".mcpignore", read=self.read_rules)
+        self._with_attributes: set[bytes] = set()
+        self._patterns = [self._rules(patterns) for patterns in selection.patterns]
+        shown = selection.shown_secrets
+        self._shown_secrets = [] if shown is None else [self._rules(shown)]
+        self._raw_paths: dict[str, bytes] = {}
 
     def _rules(self, patterns: Patterns) -> tuple[bytes, Rules]:
         text = os.fsencode("\n".join(patterns.lines))
-        return path_prefix(patterns.directory, self.root), parse_rules(text)
+        return path_prefix(patterns.directory, self._root), parse_rules(text)
 
     def location(self, path: bytes) -> bytes:
         """The absolute location of a path."""
@@ -107,7 +110,7 @@ class ListingBuilder:
 
     def ignores(self, path: bytes, *, is_dir: bool) -> bool:
         """Whether ``.mcpignore`` or a pattern of the selection ignores the path itself."""
-        return self.own_rules.ignores(self.prefix + path, is_dir=is_dir) or any(
+        return self._own_rules.ignores(self._prefix + path, is_dir=is_dir) or any(
             rules.verdict(lead + path, name_of(path), is_dir=is_dir)
             for lead, rules in self._patterns
         )
@@ -136,8 +139,7 @@ class ListingBuilder:
 
     def add(self, path: bytes, status: os.stat_result) -> None:
         """Add an entry on disk that is not a directory and not ignored."""
-        location = os.fsdecode(self._start + path)
-        times = (status.st_mtime_ns, status.st_ctime_ns)
+        location, times = os.fsdecode(self.location(path)), (status.st_mtime_ns, status.st_ctime_ns)
         self.add_entry(path, status.st_mode, status.st_size, location, times)
 
     def add_entry(
@@ -145,7 +147,7 @@ class ListingBuilder:
         raw: bytes,
         mode: int,
         size: int | None,
-        location: str = "",
+        location: str,
         times: tuple[int, int] = (0, 0),
     ) -> None:
         """Add an entry that is not a directory and not ignored.
@@ -158,7 +160,7 @@ class ListingBuilder:
         path = escape_path(raw)
         traits = classify(path)
         folder, _, name = raw.rpartition(b"/")
-        if name == FILE_NAME:
+        if name == ATTRIBUTES:
             self._with_attributes.add(folder)
         if self.is_secret(raw):
             self.count_skipped("secret")
@@ -190,15 +192,14 @@ class ListingBuilder:
         folders = set(self._with_attributes)
         if self.path_filter.relative_to(b"") is not None:
             folders |= {folder for path in self.files for folder in parents(self._raw(path))}
-        above = set(parents(self.prefix)) if self.prefix else set()
-        top = self._start[: len(self._start) - len(self.prefix)].rstrip(b"/")
-        inside = {(self.prefix + folder).rstrip(b"/") for folder in folders}
-        attributes = Attributes(top, above | inside, self.read_rules)
+        above = set(parents(self._prefix)) if self._prefix else set()
+        inside = {(self._prefix + folder).rstrip(b"/") for folder in folders}
+        attributes = Attributes(self._top, above | inside, self.read_rules)
         if not attributes:
             return
         for path, file in self.files.items():
-            linguist = attributes.of(self.prefix + self._raw(path))
-            if linguist is not UNSET:
+            linguist = attributes.of(self._prefix + self._raw(path))
+            if linguist != UNSET:
                 traits = classify(path, linguist)
                 self.files[path] = replace(
                     file,
@@ -208,7 +209,7 @@ class ListingBuilder:
                 )
         # A generated or vendored file that is too large is skipped, not a failure.
         for failure in [f for f in self.failures if f.reason == TOO_LARGE]:
-            linguist = attributes.of(self.prefix + failure.path.encode())
+            linguist = attributes.of(self._prefix + failure.path.encode())
             if not classify(failure.path, linguist).named_as_source:
                 self.failures.remove(failure)
                 self.count_skipped("too_large")
@@ -230,7 +231,7 @@ class ListingBuilder:
         self._apply_attributes()
         self._add_not_applied()
         return Listing(
-            self.root,
+            self._root,
             tuple(self.files[path] for path in sorted(self.files)),
             dict(sorted(self.skipped.items())),
             tuple(sorted(self.failures, key=lambda failure: failure.path)),

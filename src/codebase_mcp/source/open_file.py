@@ -1,4 +1,4 @@
-"""Opens files without following any link.
+"""Opens files without following any link, and tells where a path leads.
 
 A path is checked before the file is opened, and any directory on the way may be replaced by a link
 in between. ``O_NOFOLLOW`` protects only the last part of a path, so the parts are opened in turn.
@@ -7,15 +7,23 @@ in between. ``O_NOFOLLOW`` protects only the last part of a path, so the parts a
 from __future__ import annotations
 
 import errno
+import logging
 import os
 import stat
+from collections.abc import Iterable
 from io import BufferedReader
 from pathlib import Path
+
+log = logging.getLogger(__name__)
+
+KERNEL_FOLDERS = (Path("/proc"), Path("/sys"), Path("/dev"))
 
 # On Linux, opening a directory this way needs no permission to list it.
 _FOLDER = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 # Opening a pipe this way does not block.
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+# Larger files are not plausible ignore files, and compiling them would take too long.
+MAX_IGNORE_BYTES = 1 << 20
 
 
 def open_regular(location: bytes) -> BufferedReader | None:
@@ -46,6 +54,42 @@ def read_regular(location: bytes, max_bytes: int) -> bytes | None:
         return file.read(max_bytes + 1)
 
 
+def read_ignore_file(
+    location: bytes, too_large: list[bytes] | None = None, *, follow: bool = False
+) -> bytes | None:
+    """The content of an ignore file, or None if there is none.
+
+    As in git a link inside the tree is not followed. Pipes and devices are not read. A file that is
+    too large is not read, and its location is added to ``too_large``.
+    """
+    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | (0 if follow else os.O_NOFOLLOW)
+    try:
+        handle = os.open(location, flags)
+    except OSError:
+        return None
+    status = os.fstat(handle)
+    if not stat.S_ISREG(status.st_mode):
+        os.close(handle)
+        return None
+    with os.fdopen(handle, "rb") as file:
+        if status.st_size > MAX_IGNORE_BYTES:
+            if too_large is None:
+                log.warning("%s is too large to be applied", os.fsdecode(location))
+            else:
+                too_large.append(location)
+            return None
+        return file.read(MAX_IGNORE_BYTES)
+
+
+def is_pipe_or_device(location: Path) -> bool:
+    """Whether opening or reading this may block for ever."""
+    try:
+        mode = location.stat().st_mode
+    except OSError:
+        return False
+    return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
+
+
 def is_real_directory(path: Path) -> bool:
     """Whether the path is that of a directory and contains no link.
 
@@ -53,6 +97,23 @@ def is_real_directory(path: Path) -> bool:
     leads to another directory, and the repository is gone.
     """
     return path.is_dir() and os.path.realpath(path) == str(path)
+
+
+def real_path(path: str | Path) -> Path:
+    """The path with all links resolved.
+
+    Only links of the kernel cannot be followed, such as the root of another user's process below
+    /proc: for these the result is a folder of the kernel.
+    """
+    try:
+        return Path(os.path.realpath(path))
+    except OSError:
+        return KERNEL_FOLDERS[0]
+
+
+def is_below(path: Path, folders: Iterable[Path]) -> bool:
+    """Whether the path is that of one of the folders, or below one."""
+    return any(path.is_relative_to(folder) for folder in folders)
 
 
 def _open(location: bytes) -> int:

@@ -1,16 +1,68 @@
-"""Which directory does this path name, and may we read it?"""
+"""Which directory does this path name, and may it be read for the caller?
+
+The user who runs the server may name everything that it can read. Others only name directories
+below the allowed roots. The program's own data and the kernel's virtual file systems are never
+read.
+"""
 
 from __future__ import annotations
 
+import re
+from dataclasses import dataclass
 from pathlib import Path
 
 from codebase_mcp.errors import InvalidInput, PermissionDenied
 from codebase_mcp.source.git_directory import git_directory_around, is_bare_repository
-from codebase_mcp.source.reach import EVERYTHING, Reach, real_path
+from codebase_mcp.source.open_file import KERNEL_FOLDERS, is_below, real_path
 from codebase_mcp.source.remote import is_remote, masked
+from codebase_mcp.source.selection import Patterns
 from codebase_mcp.values import require_storable
 
 MAX_PATH_CHARS = 4_096
+_HOW_TO_ALLOW = (
+    "The operator of the server allows a directory by --root DIRECTORY, or in CODEBASE_MCP_ROOTS."
+)
+_SPECIAL = re.compile(r"[\\*?\[\]!# ]")
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """The directories that may be read: below ``roots``, or anywhere; never below ``closed``.
+
+    All are real paths. ``clones`` lies below a closed directory, but may be read.
+    """
+
+    roots: tuple[Path, ...] | None = None
+    closed: tuple[Path, ...] = KERNEL_FOLDERS
+    clones: Path | None = None
+
+    def require(self, named: str, path: Path) -> None:
+        """Check that a path may be read, which the caller spelled as ``named``.
+
+        The error does not depend on whether the path exists.
+
+        Raises:
+            PermissionDenied: it may not be read.
+        """
+        if self.roots is not None and not is_below(path, self.roots):
+            raise _not_allowed(named, self.roots)
+        is_clone = self.clones is not None and path.is_relative_to(self.clones)
+        if is_below(path, self.closed) and not is_clone:
+            raise PermissionDenied(
+                f"Repository path is in a folder that is never read: {named}",
+                hint="These are /proc, /sys, /dev and the folders of this program's own data.",
+                details={"field": "repo_path", "value": named},
+            )
+
+    def patterns_at(self, root: Path) -> Patterns:
+        """Patterns that match exactly the closed folders below a root."""
+        inside = [folder.relative_to(root) for folder in self.closed if root in folder.parents]
+        # A pattern cannot hold a line break: ? stands for it.
+        names = [_SPECIAL.sub(r"\\\g<0>", str(path)).replace("\n", "?") for path in inside]
+        return Patterns(root, tuple(f"/{name}" for name in names))
+
+
+EVERYTHING = Reach()
 
 
 def check_path(repo_path: str) -> Path:
@@ -91,3 +143,12 @@ def _of_git(value: str, records: Path) -> InvalidInput:
 
 def _bad_path(value: str, message: str, rule: str, hint: str | None = None) -> InvalidInput:
     return InvalidInput.of("repo_path", value, message, rule=rule, hint=hint)
+
+
+def _not_allowed(named: str, roots: tuple[Path, ...]) -> PermissionDenied:
+    message = f"Repository path is not below an allowed root: {named}"
+    hint = f"Allowed: {', '.join(map(str, roots))}. {_HOW_TO_ALLOW}"
+    if not roots:
+        message = f"No directory may be indexed by this caller, as no root is allowed: {named}"
+        hint = _HOW_TO_ALLOW
+    return PermissionDenied(message, hint=hint, details={"field": "repo_path", "value": named})

@@ -6,24 +6,43 @@ From the disk, or from git's objects: a bare repository has the files of the com
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from codebase_mcp.errors import IndexingFailed
 from codebase_mcp.model import Listing, SourceFile
-from codebase_mcp.source.commit_listing import list_files_at
 from codebase_mcp.source.git import commit_at_head
 from codebase_mcp.source.git_directory import GitRepository, git_repository_at
-from codebase_mcp.source.git_objects import SUBMODULE, SYMLINK, find_entries, read_blobs
-from codebase_mcp.source.listing_builder import PathFilter
-from codebase_mcp.source.open_file import is_real_directory
-from codebase_mcp.source.read import Content, read_files, read_objects
+from codebase_mcp.source.git_objects import (
+    SUBMODULE,
+    SYMLINK,
+    TreeEntry,
+    Unread,
+    find_entries,
+    list_tree,
+    read_blobs,
+)
+from codebase_mcp.source.ignore import ATTRIBUTES
+from codebase_mcp.source.listing_builder import (
+    DirectoryState,
+    DirectoryStates,
+    ListingBuilder,
+    PathFilter,
+    escape_path,
+    name_of,
+    parent_of,
+    parents,
+    with_slash,
+)
+from codebase_mcp.source.open_file import MAX_IGNORE_BYTES, is_real_directory
+from codebase_mcp.source.read import Content, read_objects, read_source
 from codebase_mcp.source.selection import EVERYTHING, Selection
 from codebase_mcp.source.walk import list_files
 
 # How many files are read at once where only some may be needed.
 _AT_ONCE = 50
+_RULE_FILES = (b".mcpignore", ATTRIBUTES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,15 +59,16 @@ class DiskTree:
 
     def read_files(self, files: Sequence[SourceFile]) -> list[Content]:
         """The content of listed files, in the same order."""
-        return read_files(files, max_file_bytes=self.selection.max_file_bytes)
+        most = self.selection.max_file_bytes
+        return [read_source(file, max_file_bytes=most) for file in files]
 
 
 @dataclass(frozen=True, slots=True)
 class CommitTree:
     """The files of a commit.
 
-    The location of a file is the hash of its object. Its ``ctime_ns`` is a negative number made of
-    that hash, so that a plan compares files as it compares those on disk.
+    The ``ctime_ns`` of a file is a negative number made of the hash of its object, so that a plan
+    compares files as it compares those on disk.
     """
 
     repository: GitRepository
@@ -57,19 +77,18 @@ class CommitTree:
     is_commit: bool = True
 
     def list_files(self, paths: Iterable[str] | None = None) -> Listing:
-        commit = list_files_at(self.repository, self.commit, self.selection)
+        listing = list_files_at(self.repository, self.commit, self.selection)
         selected = PathFilter(None if paths is None else map(os.fsencode, paths))
         files = [
-            replace(file, location=object_id, ctime_ns=-int(object_id[:15], 16))
-            for file in commit.listing.files
-            if selected.covers(file.path.encode()) and (object_id := commit.object_ids[file.path])
+            replace(file, ctime_ns=-int(file.location[:15], 16))
+            for file in listing.files
+            if selected.covers(file.path.encode())
         ]
-        failures = [f for f in commit.listing.failures if selected.covers(f.path.encode())]
-        return replace(commit.listing, files=tuple(files), failures=tuple(failures))
+        failures = [f for f in listing.failures if selected.covers(f.path.encode())]
+        return replace(listing, files=tuple(files), failures=tuple(failures))
 
     def read_files(self, files: Sequence[SourceFile]) -> list[Content]:
-        objects = [(file, file.location) for file in files]
-        return read_objects(self.repository, objects, max_file_bytes=self.selection.max_file_bytes)
+        return read_objects(self.repository, files, max_file_bytes=self.selection.max_file_bytes)
 
 
 SourceTree = DiskTree | CommitTree
@@ -127,3 +146,101 @@ def _head_of(repository: GitRepository) -> str:
     if branches:
         hint = f"Choose a branch that has one: git symbolic-ref HEAD refs/heads/{branches[0]}"
     raise IndexingFailed(f"HEAD of {repository.root} is a branch without a commit", hint=hint)
+
+
+def list_files_at(
+    repository: GitRepository, commit: str, selection: Selection = EVERYTHING
+) -> Listing:
+    """The files of a commit below the repository's root, sorted by path.
+
+    They are those that ``walk.py`` lists for a clean checkout, but only git's objects are read. The
+    rules, ``.mcpignore`` and ``.gitattributes``, are the commit's own. ``commit`` is a full hash;
+    the location of a file is the hash of its object, and it has no times. Submodules are counted as
+    skipped, as their files belong to their own repositories. Sizes are those of the blobs, which a
+    checkout may convert.
+
+    Raises:
+        IndexingFailed: git cannot read a tree or a rule file.
+    """
+    entries = list_tree(repository, commit)
+    top = repository.work_tree or repository.root
+    start = os.fsencode(top) + b"/"
+    contents = _rule_files(repository, commit, entries)
+
+    def read(location: bytes, too_large: list[bytes]) -> bytes | None:
+        content = contents.get(location.removeprefix(start))
+        if isinstance(content, Unread):
+            too_large.append(location)
+            return None
+        return content
+
+    builder = ListingBuilder(repository.root, selection, top, read=read)
+    _add_entries(builder, entries)
+    return builder.listing()
+
+
+def _rule_files(
+    repository: GitRepository, commit: str, entries: Sequence[TreeEntry]
+) -> dict[bytes, bytes | Unread]:
+    """The ignore and attribute files of a commit by path, or that one is too large to be read."""
+    prefix = repository.prefix
+    above = [
+        with_slash(folder) + name
+        for folder in parents(prefix.removesuffix(b"/"))
+        for name in _RULE_FILES
+    ]
+    candidates = [(e.path, e) for e in find_entries(repository, commit, above)]
+    candidates += [(prefix + e.path, e) for e in entries if e.path.endswith(_RULE_FILES)]
+    files = {
+        path: entry.object_id
+        for path, entry in candidates
+        if entry.mode not in (SYMLINK, SUBMODULE)  # git does not follow such a link either
+        and name_of(path) in _RULE_FILES
+    }
+    contents = dict(read_blobs(repository, set(files.values()), MAX_IGNORE_BYTES))
+    for path, object_id in files.items():
+        content = contents[object_id]
+        if isinstance(content, Unread) and content is not Unread.TOO_LARGE:
+            raise IndexingFailed(
+                f"{escape_path(path)} of commit {commit[:12]} cannot be read: its object is"
+                f" {content.value}. Without it the rules are unknown",
+                hint="In a partial clone, check the commit out once. Else run git fsck.",
+            )
+    return {path: contents[object_id] for path, object_id in files.items()}
+
+
+def _add_entries(builder: ListingBuilder, entries: Sequence[TreeEntry]) -> None:
+    states = DirectoryStates(
+        builder, is_link=lambda _: False, is_git_directory=_git_directory_test(entries)
+    )
+    for entry in entries:
+        if entry.mode == SUBMODULE:
+            is_ignored = states.of(entry.path) is DirectoryState.IGNORED
+            builder.count_skipped("ignored" if is_ignored else "submodule")
+            continue
+        state = states.of(parent_of(entry.path))
+        if state is DirectoryState.IGNORED or (
+            state is DirectoryState.OPEN and builder.ignores(entry.path, is_dir=False)
+        ):
+            builder.count_skipped("ignored")
+        elif state is DirectoryState.OPEN:
+            builder.add_entry(entry.path, int(entry.mode, 8), entry.size, entry.object_id)
+
+
+def _git_directory_test(entries: Sequence[TreeEntry]) -> Callable[[bytes], bool]:
+    """A test whether a directory of a tree has the structure of a git directory, without links."""
+    directories: set[bytes] = set()
+    heads: set[bytes] = set()
+    for entry in entries:
+        if entry.mode == SUBMODULE:
+            directories.add(entry.path)
+        folder, _, name = entry.path.rpartition(b"/")
+        if name == b"HEAD":
+            heads.add(entry.path)
+        while folder and folder not in directories:
+            directories.add(folder)
+            folder = parent_of(folder)
+    heads |= directories
+    return lambda path: (
+        path + b"/HEAD" in heads and directories.issuperset((path + b"/objects", path + b"/refs"))
+    )

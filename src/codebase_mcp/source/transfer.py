@@ -54,7 +54,7 @@ class Transfer:
     """
 
     def __init__(self, remote: Remote, on_progress: Callable[[str], None] = lambda _: None) -> None:
-        self._remote = remote
+        self.remote = remote
         self._on_progress = on_progress
         self._stopped = threading.Event()
         self._lock = threading.Lock()
@@ -85,7 +85,7 @@ class Transfer:
         Raises:
             GitFailed, Stopped: it did not succeed.
         """
-        configuration, variables = _credentials(self._remote) if over_network else ([], {})
+        configuration, variables = _credentials(self.remote) if over_network else ([], {})
         with tempfile.TemporaryFile() as output:
             with self._lock:
                 if self._stopped.is_set():
@@ -94,7 +94,7 @@ class Transfer:
                     directory,
                     arguments,
                     output,
-                    network=_PROTOCOLS[self._remote.scheme] if over_network else None,
+                    network=_PROTOCOLS[self.remote.scheme] if over_network else None,
                     configuration=configuration,
                     variables=variables,
                 )

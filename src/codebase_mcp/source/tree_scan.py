@@ -22,11 +22,9 @@ from codebase_mcp.source.git_directory import (
     is_git_directory,
     work_tree_of,
 )
-from codebase_mcp.source.ignore import IgnoreFiles
 from codebase_mcp.source.listing_builder import (
     VERSION_CONTROL,
     ListingBuilder,
-    path_prefix,
     with_slash,
 )
 from codebase_mcp.source.open_file import is_real_directory
@@ -81,18 +79,17 @@ class TreeScan:
 
     def __init__(self, root: Path, selection: Selection = EVERYTHING) -> None:
         self._root = root
-        self._is_first = True
         self._tracked: set[bytes] = set()
         self._outside: dict[Path, Times | None] = {}
         outer = work_tree_of(root) or root
-        own_rules = IgnoreFiles(os.fsencode(outer), b".mcpignore")
-        self._builder = ListingBuilder(root, selection, own_rules, path_prefix(outer, root))
+        self._builder = ListingBuilder(root, selection, outer)
         for directory in root.parents:
             if directory.is_relative_to(outer):
                 for name in _RULES:
                     self._note(directory / os.fsdecode(name))
             self._note(directory / ".mcp-context.toml")
         self._directories = {b"": _Directory(self._rules_at(b""))}
+        self.changes()
 
     @property
     def directories(self) -> list[str]:
@@ -135,8 +132,6 @@ class TreeScan:
     def changes(self, within: Iterable[bytes] | None = None) -> TreeChanges:
         """The changes since the last scan: everywhere, or in some directories.
 
-        The first scan reports no changes.
-
         Raises:
             FileNotFoundError: the root does not exist.
         """
@@ -151,9 +146,6 @@ class TreeScan:
                 new = self._visit(path, folder, changes)
                 waiting += folder.folders if within is None else new
         self._check_outside(changes)
-        if self._is_first:
-            self._is_first = False
-            return TreeChanges()
         return changes
 
     def has_file(self, path: bytes) -> bool:
@@ -310,9 +302,7 @@ def start_scan(root: Path, selection: Selection) -> TreeScan | CommitScan:
     repository = git_repository_at(root)
     if repository is not None and repository.work_tree is None:
         return CommitScan(repository)
-    scan = TreeScan(root, selection)
-    scan.changes()
-    return scan
+    return TreeScan(root, selection)
 
 
 def _times(status: os.stat_result) -> Times:

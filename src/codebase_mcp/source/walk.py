@@ -23,7 +23,7 @@ from codebase_mcp.source.git_directory import (
     is_git_directory,
     work_tree_of,
 )
-from codebase_mcp.source.ignore import Chain, IgnoreFiles, parse_rules, read_ignore_file
+from codebase_mcp.source.ignore import Chain, IgnoreFiles, parse_rules
 from codebase_mcp.source.listing_builder import (
     VERSION_CONTROL,
     DirectoryState,
@@ -80,17 +80,8 @@ def list_files(
     if git_directory_around(root):
         return Listing(root, ())
     outer = work_tree_of(root) or root
-    too_large: list[bytes] = []
-    read_rules = partial(read_ignore_file, too_large=too_large)
-    builder = ListingBuilder(
-        root,
-        selection,
-        IgnoreFiles(os.fsencode(outer), b".mcpignore", read=read_rules),
-        path_prefix(outer, root),
-        PathFilter(None if paths is None else map(os.fsencode, paths)),
-        not_applied=too_large,
-        read_rules=read_rules,
-    )
+    path_filter = PathFilter(None if paths is None else map(os.fsencode, paths))
+    builder = ListingBuilder(root, selection, outer, path_filter)
     while builder.pending:
         _list_tree(builder, builder.pending.pop())
     return builder.listing()

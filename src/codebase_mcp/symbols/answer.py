@@ -9,19 +9,20 @@ from typing import Literal
 from codebase_mcp.database.connection import Transaction
 from codebase_mcp.errors import NotFound
 from codebase_mcp.model import Symbol
-from codebase_mcp.symbols.calls import CallTree, callees_of, callers_of
 from codebase_mcp.symbols.candidates import LEAST
-from codebase_mcp.symbols.definition import Definition
-from codebase_mcp.symbols.inheritance import Implementation, implementations_of
-from codebase_mcp.symbols.lookup import Place, at_place, definitions_named, resolve_uses
-from codebase_mcp.symbols.outline import TreeOutline, outline_of
-from codebase_mcp.symbols.references import FoundUse, References, references_to
-from codebase_mcp.symbols.storage import load_texts
+from codebase_mcp.symbols.definition import Definition, File, FoundUse
+from codebase_mcp.symbols.hierarchy import CallTree, Implementation, call_tree, implementations_of
+from codebase_mcp.symbols.lookup import Place, at_place, definitions_named, file_at, resolve_uses
+from codebase_mcp.symbols.references import References, references_to
+from codebase_mcp.symbols.storage import MOST_FILES, load_outlines, load_texts
 
 Operation = Literal["definition", "references", "callers", "callees", "implementations", "outline"]
 
 # A name with more definitions is too common for a tree.
 MAX_TARGETS = 20
+
+# More than the depth of any definition.
+_DEEPEST = 100
 
 # A decorated definition has its name within this number of lines.
 _HEAD_LINES = 12
@@ -48,6 +49,27 @@ class SymbolQuestion:
 
 
 @dataclass(frozen=True, slots=True)
+class FileOutline:
+    """The definitions of a file, by line; of a file in a directory those at its top."""
+
+    file: File
+    definitions: tuple[Symbol, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TreeOutline:
+    """The files at or below a path with definitions, and the rest (``others``).
+
+    ``is_cut`` says that the directory has more files than were read.
+    """
+
+    path: str
+    files: tuple[FileOutline, ...]
+    others: tuple[File, ...]
+    is_cut: bool
+
+
+@dataclass(frozen=True, slots=True)
 class SymbolFacts:
     """The answer to a question; which fields are set depends on the operation.
 
@@ -66,9 +88,9 @@ class SymbolFacts:
 
     def signature(self, definition: Definition) -> str:
         """The line that names a definition, as it stands in its text."""
-        return self.signature_at(definition.blob_id, definition)
+        return self.signature_at(definition.file.blob_id, definition)
 
-    def signature_at(self, blob_id: int, definition: Definition | Symbol) -> str:
+    def signature_at(self, blob_id: int, definition: Symbol) -> str:
         """The line that names a definition of a text."""
         lines = (self.texts or {}).get(blob_id, ())[definition.start_line - 1 : definition.end_line]
         head = [line.strip() for line in lines[:_HEAD_LINES]]
@@ -91,7 +113,7 @@ async def answer(
     """
     if question.operation == "outline":
         path = question.place.path if question.place else question.path or question.name or ""
-        outline = await outline_of(tx, path, snapshot_ids)
+        outline = await _outline(tx, path, snapshot_ids)
         blobs = {file.file.blob_id for file in outline.files[: question.limit]}
         return SymbolFacts(outline=outline, texts=await load_texts(tx, blobs))
     if question.operation == "references" and question.place is None:
@@ -100,6 +122,23 @@ async def answer(
         return await _with_texts(tx, question, _facts_of(references))
     targets, used = await _targets(tx, question, snapshot_ids)
     return await _with_texts(tx, question, await _facts(tx, question, snapshot_ids, targets, used))
+
+
+async def _outline(tx: Transaction, path: str, snapshot_ids: Sequence[int]) -> TreeOutline:
+    """The outline of a file, or of a directory.
+
+    Raises:
+        NotFound: no such file or directory is indexed.
+    """
+    files = await file_at(tx, path, snapshot_ids)
+    is_file = all(file.path.endswith(path) for file in files) and path != ""
+    definitions = await load_outlines(
+        tx, {file.blob_id for file in files}, deepest=_DEEPEST if is_file else 0
+    )
+    outlines = [FileOutline(file, tuple(definitions.get(file.blob_id, ()))) for file in files]
+    shown = [outline for outline in outlines if outline.definitions or is_file]
+    others = [] if is_file else [outline.file for outline in outlines if not outline.definitions]
+    return TreeOutline(path, tuple(shown), tuple(others), len(files) >= MOST_FILES)
 
 
 async def _facts(
@@ -123,8 +162,8 @@ async def _facts(
         return SymbolFacts(
             definitions, implementations=tuple(implementations), unresolved=unresolved
         )
-    find = callers_of if question.operation == "callers" else callees_of
-    calls = await find(tx, few, snapshot_ids, question.depth)
+    is_up = question.operation == "callers"
+    calls = await call_tree(tx, few, snapshot_ids, question.depth, is_up=is_up)
     return SymbolFacts(definitions, calls=calls, unresolved=calls.unresolved)
 
 
@@ -146,7 +185,7 @@ async def _targets(
     is_head = any(meaning.start_line == line for meaning in around)
     if question.operation == "definition" and used and not is_head:
         meanings = [
-            FoundUse(use, candidate.definition, candidate.confidence, candidate.reason)
+            use.with_meaning(candidate)
             for use in await resolve_uses(tx, used, snapshot_ids)
             for candidate in use.candidates
             if candidate.confidence >= LEAST
@@ -168,11 +207,11 @@ async def _targets(
 
 async def _with_texts(tx: Transaction, question: SymbolQuestion, facts: SymbolFacts) -> SymbolFacts:
     """The facts with the texts of the entries within the limit."""
-    blobs = {definition.blob_id for definition in facts.definitions[: question.limit]}
+    blobs = {definition.file.blob_id for definition in facts.definitions[: question.limit]}
     if facts.references is not None:
-        blobs |= {use.resolved.use.blob_id for use in facts.references.uses[: question.limit]}
+        blobs |= {match.use.file.blob_id for match in facts.references.uses[: question.limit]}
     blobs |= {
-        implementation.definition.blob_id
+        implementation.definition.file.blob_id
         for implementation in facts.implementations[: question.limit]
         if implementation.definition is not None
     }

@@ -60,12 +60,12 @@ class Candidates(tuple[Definition, ...]):
     @cached_property
     def in_file(self) -> Mapping[str, Candidates]:
         """Those of each file."""
-        return _grouped(self, lambda definition: definition.path)
+        return _grouped(self, lambda definition: definition.file.path)
 
     @cached_property
     def in_directory(self) -> Mapping[str, Candidates]:
         """Those of the files of each directory."""
-        return _grouped(self, lambda definition: directory_of(definition.path, definition.language))
+        return _grouped(self, lambda definition: directory_of(definition.file))
 
     @cached_property
     def held(self) -> Mapping[str, Candidates]:
@@ -87,7 +87,9 @@ class Candidates(tuple[Definition, ...]):
         """Those at the top, by the last part of their module's name."""
         return _grouped(
             self.top,
-            lambda definition: parts_of(definition.path, language_of(definition.language))[-1:],
+            lambda definition: parts_of(
+                definition.file.path, language_of(definition.file.language)
+            )[-1:],
         )
 
     def near(self, module: str, language: str, named: frozenset[str]) -> Sequence[Definition]:
@@ -105,27 +107,14 @@ class Candidates(tuple[Definition, ...]):
             self._near[key] = [self[n] for n in sorted(numbers)] if words else self
         return self._near[key]
 
-    def shared(self, confidence: float, reason: str) -> tuple[Candidate, ...]:
-        """All of them, in order, where a rule cannot tell them apart."""
-        key = confidence, reason
-        if key not in self._shared:
-            self._shared[key] = in_order(shared(self, confidence, reason))
-        return self._shared[key]
-
-    def by_name_alone(self, confidence: float, why: str) -> tuple[Candidate, ...]:
-        """All of them, in order, where only the name speaks for them; nothing if they are many."""
-        key = confidence, why
-        if key not in self._by_name_alone:
-            share = round(confidence / max(self.places, 1), 2)
-            count = "only definition" if self.places == 1 else f"one of {self.places} definitions"
-            reason = f"{count} of this name" + (f", {why}" if why else "")
-            candidates = (
-                [Candidate(definition, share, reason) for definition in self]
-                if share >= LEAST
-                else []
-            )
-            self._by_name_alone[key] = in_order(candidates)
-        return self._by_name_alone[key]
+    def by_name_alone(self, confidence: float, why: str = "") -> list[Candidate]:
+        """All of them, where only the name speaks for them; nothing if they are many."""
+        share = round(confidence / max(self.places, 1), 2)
+        if share < LEAST:
+            return []
+        count = "only definition" if self.places == 1 else f"one of {self.places} definitions"
+        reason = f"{count} of this name" + (f", {why}" if why else "")
+        return [Candidate(definition, share, reason) for definition in self]
 
     @cached_property
     def places(self) -> int:
@@ -137,20 +126,12 @@ class Candidates(tuple[Definition, ...]):
         """The places in the sequence of those whose path has a word."""
         positions: defaultdict[str, list[int]] = defaultdict(list)
         for number, definition in enumerate(self):
-            for word in words_of_path(definition.path):
+            for word in words_of_path(definition.file.path):
                 positions[word].append(number)
         return positions
 
     @cached_property
     def _near(self) -> dict[tuple[str, str], Sequence[Definition]]:
-        return {}
-
-    @cached_property
-    def _shared(self) -> dict[tuple[float, str], tuple[Candidate, ...]]:
-        return {}
-
-    @cached_property
-    def _by_name_alone(self) -> dict[tuple[float, str], tuple[Candidate, ...]]:
         return {}
 
 
@@ -166,7 +147,10 @@ def _grouped(
 def in_order(candidates: Iterable[Candidate]) -> tuple[Candidate, ...]:
     """The likeliest first, product before tests."""
     return tuple(
-        sorted(candidates, key=lambda c: (-c.confidence, c.definition.is_test, c.definition.path))
+        sorted(
+            candidates,
+            key=lambda c: (-c.confidence, c.definition.file.is_test, c.definition.file.path),
+        )
     )
 
 
@@ -181,10 +165,10 @@ def different(definitions: Sequence[Definition]) -> int:
     A declaration in a C header and the definition of that name in a source count once too, and so
     do a structure and a type of its name.
     """
-    places = {(definition.path, definition.qualified) for definition in definitions}
-    if len(places) > 1 and language_of(definitions[0].language).modules is Modules.INCLUDE:
+    places = {(definition.file.path, definition.qualified) for definition in definitions}
+    if len(places) > 1 and language_of(definitions[0].file.language).modules is Modules.INCLUDE:
         whole = {
-            (definition.path, definition.qualified)
+            (definition.file.path, definition.qualified)
             for definition in definitions
             if not _is_declaration(definition)
         }
@@ -193,7 +177,7 @@ def different(definitions: Sequence[Definition]) -> int:
 
 
 def _is_declaration(definition: Definition) -> bool:
-    is_header = definition.path.rpartition(".")[2].startswith("h")
+    is_header = definition.file.path.rpartition(".")[2].startswith("h")
     return definition.kind == "type" or (is_header and definition.kind in ("function", "method"))
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
+from typing import NamedTuple
 
-from codebase_mcp.model import Reference, ReferenceKind, Symbol
+from codebase_mcp.model import FileKind, Reference, ReferenceKind, Symbol
 
 # Kinds of definitions that no file uses by name.
 PROSE_KINDS = frozenset({"section", "key", "selector"})
@@ -23,16 +24,27 @@ DefinitionKey = tuple[int, str, int, str]
 """Identifies a definition: its snapshot, path, first line and qualified name."""
 
 
-@dataclass(frozen=True, slots=True)
-class Use:
-    """A use of a name in a file of a snapshot; see `model.Reference`."""
+class File(NamedTuple):
+    """A file of a snapshot, with its text."""
 
     snapshot_id: int
     path: str
     blob_id: int
     language: str
-    file_kind: str
+    kind: str
+
+    @property
+    def is_test(self) -> bool:
+        return self.kind == FileKind.TEST
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """A use of a name in a file; see `model.Reference`."""
+
+    file: File
     line: int
+    name: str
     kind: ReferenceKind
     receiver: str
     module: str
@@ -61,24 +73,14 @@ class Surroundings:
 
 
 @dataclass(frozen=True, slots=True)
-class Definition:
-    """A definition (lines 1-based, inclusive); see `model.Symbol`.
+class Definition(Symbol):
+    """A definition with its file.
 
     ``container`` is the qualified name of the enclosing definition, empty at the top of a file, and
     ``holder`` the last part of that.
     """
 
-    snapshot_id: int
-    path: str
-    blob_id: int
-    language: str
-    file_kind: str
-    name: str
-    qualified: str
-    kind: str
-    start_line: int
-    end_line: int
-    depth: int
+    file: File
     container: str = field(init=False, compare=False)
     holder: str = field(init=False, compare=False)
 
@@ -87,17 +89,17 @@ class Definition:
         object.__setattr__(self, "container", container)
         object.__setattr__(self, "holder", container.rpartition(".")[2])
 
+    @classmethod
+    def of(cls, file: File, symbol: Symbol) -> Definition:
+        return cls(**asdict(symbol), file=file)
+
     @property
     def is_type(self) -> bool:
         return self.kind in TYPE_KINDS
 
     @property
-    def is_test(self) -> bool:
-        return self.file_kind == "test"
-
-    @property
     def key(self) -> DefinitionKey:
-        return self.snapshot_id, self.path, self.start_line, self.qualified
+        return self.file.snapshot_id, self.file.path, self.start_line, self.qualified
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +127,24 @@ class ResolvedUse:
     candidates: tuple[Candidate, ...]
     is_open: bool = False
 
+    def with_meaning(self, candidate: Candidate) -> FoundUse:
+        """The use with one of its candidates as its meaning."""
+        return FoundUse(
+            self.use, self.around, candidate.definition, candidate.confidence, candidate.reason
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class FoundUse:
+    """A use, the definitions around it, and the definition that it most likely means, if any."""
+
+    use: Use
+    around: tuple[Symbol, ...]
+    definition: Definition | None
+    confidence: float
+    reason: str
+
     @property
-    def enclosing(self) -> Symbol | None:
-        """The innermost definition around it."""
-        return self.around[-1] if self.around else None
+    def enclosing(self) -> str | None:
+        """The qualified name of the innermost definition around it."""
+        return self.around[-1].qualified if self.around else None

@@ -14,6 +14,7 @@ from enum import IntEnum
 from functools import lru_cache
 from posixpath import normpath
 
+from codebase_mcp.symbols.definition import File
 from codebase_mcp.symbols.languages import Language, Modules, language_of
 
 # Directories that imports do not name.
@@ -184,11 +185,11 @@ def package_of(path: str) -> Parts:
     return tuple(_JVM_ROOT.sub("", path).split("/")[:-1])
 
 
-def directory_of(path: str, language: str) -> str:
+def directory_of(file: File) -> str:
     """The directory whose files a file sees without an import, in many languages: its package."""
-    if language_of(language).modules is Modules.QUALIFIED:
-        return "/".join(package_of(path))
-    return path.rpartition("/")[0]
+    if language_of(file.language).modules is Modules.QUALIFIED:
+        return "/".join(package_of(file.path))
+    return file.path.rpartition("/")[0]
 
 
 def _directory(_importer: str, module: str, path: str, _rules: Language) -> Fit:

@@ -10,16 +10,21 @@ from itertools import chain
 
 from codebase_mcp.database.connection import Transaction
 from codebase_mcp.errors import InvalidInput, NotFound
-from codebase_mcp.model import FileKind, Reference, ReferenceKind, Symbol
+from codebase_mcp.model import FileKind, ReferenceKind
 from codebase_mcp.search.vocabulary import edit_distance
-from codebase_mcp.symbols.aside import aside
-from codebase_mcp.symbols.definition import PROSE_KINDS, Definition, ResolvedUse, Surroundings, Use
+from codebase_mcp.symbols.definition import (
+    PROSE_KINDS,
+    Definition,
+    File,
+    ResolvedUse,
+    Surroundings,
+    Use,
+)
 from codebase_mcp.symbols.languages import language_of
 from codebase_mcp.symbols.resolve import Resolver
 from codebase_mcp.symbols.storage import (
-    File,
     Line,
-    NamedUse,
+    aside,
     load_definitions,
     load_files,
     load_names,
@@ -121,7 +126,7 @@ def _is_among(definition: Definition, qualifiers: tuple[str, ...]) -> bool:
 
 def _held_in(definition: Definition) -> list[str]:
     """The directories, the file and the definitions that enclose a definition."""
-    *directories, file = definition.path.split("/")
+    *directories, file = definition.file.path.split("/")
     parts = [*directories, file.partition(".")[0], *definition.container.split(".")]
     return [fold(part) for part in parts if part]
 
@@ -131,11 +136,11 @@ def in_order(definitions: Iterable[Definition]) -> list[Definition]:
     return sorted(
         definitions,
         key=lambda definition: (
-            _KINDS.get(FileKind(definition.file_kind), 3),
+            _KINDS.get(FileKind(definition.file.kind), 3),
             definition.depth,
-            definition.path,
+            definition.file.path,
             definition.start_line,
-            definition.snapshot_id,
+            definition.file.snapshot_id,
         ),
     )
 
@@ -176,7 +181,7 @@ async def file_at(tx: Transaction, path: str, snapshot_ids: Sequence[int]) -> li
 
 async def at_place(
     tx: Transaction, position: Place, snapshot_ids: Sequence[int]
-) -> tuple[list[Definition], list[tuple[File, Reference]]]:
+) -> tuple[list[Definition], list[Use]]:
     """The innermost definition around a line in each file of the path, and the uses in the line.
 
     Raises:
@@ -193,7 +198,7 @@ async def at_place(
     blobs = {file.blob_id for file in files}
     outlines = await load_outlines(tx, blobs, deepest=_DEEPEST)
     references = await references_of(tx, blobs)
-    definitions, used = [], []
+    definitions, uses = [], []
     for file in files:
         around = [
             outline
@@ -201,45 +206,14 @@ async def at_place(
             if outline.start_line <= position.line <= outline.end_line
         ]
         if around:
-            definitions.append(
-                definition_of(
-                    file, max(around, key=lambda symbol: (symbol.depth, symbol.start_line))
-                )
-            )
-        used += [
-            (file, reference)
+            innermost = max(around, key=lambda symbol: (symbol.depth, symbol.start_line))
+            definitions.append(Definition.of(file, innermost))
+        uses += [
+            Use(file, *reference)
             for reference in references.get(file.blob_id, ())
             if reference.line == position.line
         ]
-    return definitions, used
-
-
-def definition_of(file: File | Use, symbol: Symbol) -> Definition:
-    """A definition of a file."""
-    return Definition(
-        file.snapshot_id,
-        file.path,
-        file.blob_id,
-        file.language,
-        file.kind if isinstance(file, File) else file.file_kind,
-        symbol.name,
-        symbol.qualified,
-        symbol.kind,
-        symbol.start_line,
-        symbol.end_line,
-        symbol.depth,
-    )
-
-
-def file_of(definition: Definition) -> File:
-    """The file that a definition is in."""
-    return File(
-        definition.snapshot_id,
-        definition.path,
-        definition.blob_id,
-        definition.language,
-        definition.file_kind,
-    )
+    return definitions, uses
 
 
 async def resolve_names(
@@ -249,96 +223,85 @@ async def resolve_names(
     kinds: Collection[ReferenceKind] = frozenset(ReferenceKind),
     *,
     most_uses: int | None = None,
-) -> tuple[list[Definition], list[tuple[str, ResolvedUse]]]:
+) -> tuple[list[Definition], list[ResolvedUse]]:
     """The definitions of some names, and all uses of these in some ways, also under aliases.
 
     Names with more than ``most_uses`` uses are left out.
     """
     definitions, uses = await load_names(tx, names, snapshot_ids)
     if most_uses is not None:
-        counts = Counter(name for name, use in uses if use.kind in kinds)
-        uses = [(name, use) for name, use in uses if counts[name] <= most_uses]
+        counts = Counter(use.name for use in uses if use.kind in kinds)
+        uses = [use for use in uses if counts[use.name] <= most_uses]
     return definitions, await resolve_loaded(tx, definitions, uses, snapshot_ids, kinds)
 
 
 async def resolve_loaded(
     tx: Transaction,
     definitions: Sequence[Definition],
-    uses: Sequence[NamedUse],
+    uses: Sequence[Use],
     snapshot_ids: Sequence[int],
-    kinds: Collection[ReferenceKind] = frozenset(ReferenceKind),
-) -> list[tuple[str, ResolvedUse]]:
+    kinds: Collection[ReferenceKind],
+) -> list[ResolvedUse]:
     """The meanings of the uses of some kinds, also under aliases.
 
     ``definitions`` are all definitions of the names; imports among the uses are followed.
     """
-    all_uses = [*uses, *await _under_other_names(tx, uses, snapshot_ids)]
     needed = {*kinds, ReferenceKind.IMPORT}
-    all_uses = [(name, use) for name, use in all_uses if use.kind in needed]
-    return await _resolved(tx, all_uses, snapshot_ids, definitions, kinds)
-
-
-async def resolve_uses(
-    tx: Transaction, used: Sequence[tuple[File, Reference]], snapshot_ids: Sequence[int]
-) -> list[ResolvedUse]:
-    """What some uses may mean, in their order."""
-    uses = [(reference.name, _use_of(file, reference)) for file, reference in used]
-    return [use for _, use in await _resolved(tx, uses, snapshot_ids, None)]
+    all_uses = [*uses, *await _under_other_names(tx, uses, snapshot_ids)]
+    all_uses = [use for use in all_uses if use.kind in needed]
+    return await resolve_uses(tx, all_uses, snapshot_ids, definitions, kinds)
 
 
 async def _under_other_names(
-    tx: Transaction, uses: Sequence[NamedUse], snapshot_ids: Sequence[int]
-) -> list[NamedUse]:
+    tx: Transaction, uses: Sequence[Use], snapshot_ids: Sequence[int]
+) -> list[Use]:
     """The uses of aliases in the texts that import a name under them."""
-    aliases = {(use.blob_id, use.alias) for name, use in uses if use.alias and use.alias != name}
+    aliases = {(use.file.blob_id, use.alias) for use in uses if use.alias and use.alias != use.name}
     if not aliases:
         return []
     alias_uses = await load_uses(
         tx, {alias for _, alias in aliases}, snapshot_ids, {blob for blob, _ in aliases}
     )
     return [
-        (name, use)
-        for name, use in alias_uses
-        if (use.blob_id, name) in aliases
+        use
+        for use in alias_uses
+        if (use.file.blob_id, use.name) in aliases
         and not use.receiver
         and use.kind is not ReferenceKind.IMPORT
     ]
 
 
-async def _resolved(
+async def resolve_uses(
     tx: Transaction,
-    uses: Sequence[NamedUse],
+    uses: Sequence[Use],
     snapshot_ids: Sequence[int],
-    definitions: Sequence[Definition] | None,
+    definitions: Sequence[Definition] | None = None,
     kinds: Collection[ReferenceKind] = frozenset(ReferenceKind),
-) -> list[tuple[str, ResolvedUse]]:
-    """What each use of some kinds may mean among some definitions, or all of the names."""
+) -> list[ResolvedUse]:
+    """What each use of some kinds may mean among some definitions, or all of its name."""
     count = len(uses)
     lines, imported_names, whole = await aside(count, _needed, uses, definitions or ())
     surroundings, around = await load_surroundings(tx, lines, imported_names, whole)
     names, receivers = await aside(count, _imported, uses, surroundings)
     handed_on: set[str] = set()
     if definitions is None:
-        used = {name for name, _ in uses}
+        used = {use.name for use in uses}
         definitions = await load_definitions(tx, used | names, snapshot_ids)
         handed_on = names & {definition.name for definition in definitions}
     handed_on |= receivers & ({definition.holder for definition in definitions} - {""})
     imports = []
     if handed_on:
         imports = await load_uses(tx, handed_on, snapshot_ids, only_imports=True)
-    files = {(definition.language, definition.path) for definition in definitions}
-    files |= {
-        (use.language, use.path)
-        for _, use in chain(uses, imports)
-        if use.kind is ReferenceKind.IMPORT
-    }
-    packages = await load_packages(tx, files, snapshot_ids)
+    importing = (use.file for use in chain(uses, imports) if use.kind is ReferenceKind.IMPORT)
+    files = chain((definition.file for definition in definitions), importing)
+    paths = {(file.language, file.path) for file in files}
+    packages = await load_packages(tx, paths, snapshot_ids)
 
-    def resolved() -> list[tuple[str, ResolvedUse]]:
+    def resolved() -> list[ResolvedUse]:
         resolver = Resolver(definitions, [*uses, *imports], surroundings, around, packages)
         return [
-            (name, resolver.resolve(name, use, around.get((use.blob_id, use.line), ())))
-            for name, use in uses
+            resolver.resolve(use, around.get((use.file.blob_id, use.line), ()))
+            for use in uses
             if use.kind in kinds
         ]
 
@@ -346,15 +309,15 @@ async def _resolved(
 
 
 def _needed(
-    uses: Iterable[NamedUse], definitions: Iterable[Definition]
+    uses: Iterable[Use], definitions: Iterable[Definition]
 ) -> tuple[set[Line], set[str], set[int]]:
     """The lines of uses, the names whose imports matter there, and the texts where all do."""
     lines, names, whole = set(), {"*"}, set()
-    for name, use in uses:
-        lines.add((use.blob_id, use.line))
-        names |= {name, use.receiver}
-        if language_of(use.language).imports_files:
-            whole.add(use.blob_id)
+    for use in uses:
+        lines.add((use.file.blob_id, use.line))
+        names |= {use.name, use.receiver}
+        if language_of(use.file.language).imports_files:
+            whole.add(use.file.blob_id)
     holders = {definition.holder for definition in definitions}
     if whole or len(holders) <= _MAX_HOLDERS:
         names |= holders
@@ -362,28 +325,13 @@ def _needed(
 
 
 def _imported(
-    uses: Iterable[NamedUse], surroundings: Mapping[int, Surroundings]
+    uses: Iterable[Use], surroundings: Mapping[int, Surroundings]
 ) -> tuple[set[str], set[str]]:
     """The names from elsewhere that uses stand for, and those that their receivers do."""
     names: set[str] = set()
     receivers: set[str] = set()
-    for name, use in uses:
-        nearby = surroundings.get(use.blob_id)
-        if nearby and (imports := nearby.local.get(use.receiver or name)):
+    for use in uses:
+        nearby = surroundings.get(use.file.blob_id)
+        if nearby and (imports := nearby.local.get(use.receiver or use.name)):
             (receivers if use.receiver else names).add(imports[-1].name)
     return names, receivers
-
-
-def _use_of(file: File, reference: Reference) -> Use:
-    return Use(
-        file.snapshot_id,
-        file.path,
-        file.blob_id,
-        file.language,
-        file.kind,
-        reference.line,
-        reference.kind,
-        reference.receiver,
-        reference.module,
-        reference.alias,
-    )

@@ -162,8 +162,13 @@ def names_in(file: str, text: str) -> tuple[Name, ...]:
 
 
 def _go_module(text: str) -> Iterator[Name]:
-    if match := _GO_MODULE.search(text):
-        yield Name(match[1], "")
+    match = _GO_MODULE.search(text)
+    return _named(match and match[1])
+
+
+def _named(name: Any) -> Iterator[Name]:
+    if isinstance(name, str) and name:
+        yield Name(name, "")
 
 
 def _pyproject(text: str) -> Iterator[Name]:
@@ -193,16 +198,12 @@ def _python_project(name: Any) -> Iterator[Name]:
 
 
 def _package_json(text: str) -> Iterator[Name]:
-    name = _at(json.loads(text), "name")
-    if isinstance(name, str) and name:
-        yield Name(name, "")
+    return _named(_at(json.loads(text), "name"))
 
 
 def _cargo(text: str) -> Iterator[Name]:
     table = tomllib.loads(text)
-    name = _at(table, "lib", "name") or _at(table, "package", "name")
-    if isinstance(name, str) and name:
-        yield Name(name, "")
+    return _named(_at(table, "lib", "name") or _at(table, "package", "name"))
 
 
 def _composer(text: str) -> Iterator[Name]:

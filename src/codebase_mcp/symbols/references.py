@@ -1,4 +1,8 @@
-"""Where is a definition used, and how sure is that?"""
+"""Where is a definition used, and how sure is that?
+
+`usage_of` gives a search that shows a definition a few certain uses. Its cost is bounded: of a
+common name some files are read, of a very common name none.
+"""
 
 from __future__ import annotations
 
@@ -9,39 +13,37 @@ from typing import Any
 
 from codebase_mcp.database.connection import Transaction
 from codebase_mcp.model import ReferenceKind
-from codebase_mcp.symbols.aside import aside
 from codebase_mcp.symbols.candidates import BY_NAME, LEAST
-from codebase_mcp.symbols.definition import Candidate, Definition, DefinitionKey, ResolvedUse
+from codebase_mcp.symbols.definition import (
+    CALLS,
+    Definition,
+    DefinitionKey,
+    File,
+    FoundUse,
+    ResolvedUse,
+    Use,
+)
 from codebase_mcp.symbols.languages import language_of
-from codebase_mcp.symbols.lookup import name_parts, named, not_defined, resolve_names
+from codebase_mcp.symbols.lookup import (
+    name_parts,
+    named,
+    not_defined,
+    resolve_loaded,
+    resolve_names,
+)
+from codebase_mcp.symbols.resolve import SURE
+from codebase_mcp.symbols.storage import aside, load_names
 
 _UNDEFINED = "not defined here, by its name alone"
 
+# Of names that more definitions have, few uses are certain.
+MAX_DEFINITIONS = 20
+# Of names that more files use, this many files are looked at. Half of the names that are defined in
+# the standard library and some hundred packages are used in a single file, 90 % in at most six.
+MAX_FILES = 20
+PLACES = 2
 
-@dataclass(frozen=True, slots=True)
-class FoundUse:
-    """A use, and the likeliest of the definitions asked for that it may mean, if any."""
-
-    resolved: ResolvedUse
-    definition: Definition | None
-    confidence: float
-    reason: str
-
-    @property
-    def path(self) -> str:
-        return self.resolved.use.path
-
-    @property
-    def line(self) -> int:
-        return self.resolved.use.line
-
-    @property
-    def kind(self) -> ReferenceKind:
-        return self.resolved.use.kind
-
-    @property
-    def is_test(self) -> bool:
-        return self.resolved.use.file_kind == "test"
+_COUNTED = frozenset(ReferenceKind) - {ReferenceKind.IMPORT}
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,13 +84,11 @@ async def references_to(
     return await aside(len(uses), _references, targets, uses)
 
 
-def _references(
-    targets: Sequence[Definition], uses: Sequence[tuple[str, ResolvedUse]]
-) -> References:
+def _references(targets: Sequence[Definition], uses: Sequence[ResolvedUse]) -> References:
     if targets:
         meanings = meaning({target.key for target in targets}, uses)
     else:
-        meanings = [FoundUse(use, None, BY_NAME, _UNDEFINED) for _, use in uses]
+        meanings = [FoundUse(use.use, use.around, None, BY_NAME, _UNDEFINED) for use in uses]
     likely = in_order([use for use in meanings if use.confidence >= LEAST])
     unresolved = _count_unresolved(targets, uses, len(meanings) - len(likely))
     return References(
@@ -96,7 +96,7 @@ def _references(
         tuple(likely),
         len(uses) - len(likely) - unresolved,
         unresolved,
-        Counter(use.kind for use in likely),
+        Counter(match.use.kind for match in likely),
     )
 
 
@@ -127,66 +127,144 @@ async def uses_of(
     return await aside(len(uses), _of_each, targets, uses, least)
 
 
-def _of_each(
-    targets: Sequence[Definition],
-    uses: Sequence[tuple[str, ResolvedUse]],
-    least: float,
-) -> Uses:
+def _of_each(targets: Sequence[Definition], uses: Sequence[ResolvedUse], least: float) -> Uses:
     by_definition: dict[DefinitionKey, list[FoundUse]] = {target.key: [] for target in targets}
     unsure = 0
-    for use in meaning(by_definition, uses):
-        if use.definition is not None and use.confidence >= least:
-            by_definition[use.definition.key].append(use)
+    for match in meaning(by_definition, uses):
+        if match.definition is not None and match.confidence >= least:
+            by_definition[match.definition.key].append(match)
         else:
             unsure += 1
     return Uses(by_definition, _count_unresolved(targets, uses, unsure))
 
 
 def _count_unresolved(
-    targets: Collection[Definition], uses: Iterable[tuple[str, ResolvedUse]], unsure: int
+    targets: Collection[Definition], uses: Iterable[ResolvedUse], unsure: int
 ) -> int:
     """How many uses may mean some definitions and are not shown: the unsure, and the open."""
-    families = {language_of(target.language).family for target in targets}
+    families = {language_of(target.file.language).family for target in targets}
     return unsure + sum(
-        use.is_open and language_of(use.use.language).family in families for _, use in uses
+        use.is_open and language_of(use.use.file.language).family in families for use in uses
     )
 
 
-def meaning(
-    targets: Collection[DefinitionKey], uses: Sequence[tuple[str, ResolvedUse]]
-) -> list[FoundUse]:
+def meaning(targets: Collection[DefinitionKey], uses: Iterable[ResolvedUse]) -> list[FoundUse]:
     """The uses that may mean some definitions, each with the likeliest of them."""
-    meanings = []
-    for _, use in uses:
-        best: Candidate | None = None
-        for candidate in use.candidates:
-            if candidate.definition.key in targets:
-                best = candidate
-                break
-        if best is not None:
-            meanings.append(FoundUse(use, best.definition, best.confidence, best.reason))
-    return meanings
+    likeliest = (
+        (use, next((c for c in use.candidates if c.definition.key in targets), None))
+        for use in uses
+    )
+    return [use.with_meaning(candidate) for use, candidate in likeliest if candidate is not None]
 
 
 def in_order(uses: Sequence[FoundUse]) -> list[FoundUse]:
     """By file: code before tests, the surest and most used files first; there by kind and line."""
-    kinds = Counter(use.kind for use in uses)
-    files = Counter((use.resolved.use.snapshot_id, use.path) for use in uses)
-    sure: dict[tuple[int, str], float] = {}
-    for use in uses:
-        file = use.resolved.use.snapshot_id, use.path
-        sure[file] = max(sure.get(file, 0.0), use.confidence)
+    kinds = Counter(match.use.kind for match in uses)
+    files = Counter(match.use.file for match in uses)
+    sure: dict[File, float] = {}
+    for match in uses:
+        sure[match.use.file] = max(sure.get(match.use.file, 0.0), match.confidence)
 
-    def order(found_use: FoundUse) -> tuple[Any, ...]:
-        file = found_use.resolved.use.snapshot_id, found_use.path
-        return (
-            found_use.is_test,
-            -sure[file],
-            -files[file],
-            file,
-            -kinds[found_use.kind],
-            found_use.kind,
-            found_use.line,
-        )
+    def order(match: FoundUse) -> tuple[Any, ...]:
+        use, file = match.use, match.use.file
+        return file.is_test, -sure[file], -files[file], file, -kinds[use.kind], use.kind, use.line
 
     return sorted(uses, key=order)
+
+
+@dataclass(frozen=True, slots=True)
+class UsingPlace:
+    """A line that uses a definition, and the definition around that line."""
+
+    path: str
+    line: int
+    symbol: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """The first places that use a definition, those in code if there are any.
+
+    ``more`` counts further places of that kind, ``in_tests`` places in tests. Several uses within a
+    definition count as one place. Without ``is_all`` further files may use it.
+    """
+
+    is_called: bool
+    places: tuple[UsingPlace, ...]
+    more: int
+    in_tests: int
+    is_all: bool
+
+
+async def usage_of(
+    tx: Transaction, snapshot_id: int, path: str, qualified: str, lines: tuple[int, int]
+) -> Usage | None:
+    """The usage of the definition of this name that lies at some lines of a file.
+
+    Only certain uses count, calls if there are any. None: nothing is certain.
+    """
+    definitions, uses = await load_names(
+        tx,
+        name_parts(qualified)[-1:],
+        [snapshot_id],
+        most_definitions=MAX_DEFINITIONS + 1,
+        most_files=MAX_FILES + 1,
+    )
+    target = _defined_at(definitions, path, qualified, lines)
+    if target is None or len(definitions) > MAX_DEFINITIONS:
+        return None
+    outside = [use for use in uses if not _is_within(use, target)]
+    # An import under another name may have uses.
+    if not any(use.alias for use in uses) and not any(use.kind in _COUNTED for use in outside):
+        return None
+    resolved = await resolve_loaded(tx, definitions, uses, [snapshot_id], _COUNTED)
+    certain = [
+        match
+        for match in meaning([target.key], resolved)
+        if match.confidence >= SURE and not _is_within(match.use, target)
+    ]
+    calls = [match for match in certain if match.use.kind in CALLS]
+    # Several uses within a definition count as one place.
+    by_definition: dict[tuple[str, str | None], FoundUse] = {}
+    for match in in_order(calls or certain):
+        by_definition.setdefault((match.use.file.path, match.enclosing), match)
+    places = list(by_definition.values())
+    shown = [match for match in places if not match.use.file.is_test] or places
+    if not shown:
+        return None
+    first_of = {match.use.file: match for match in reversed(shown)}
+    shown.sort(key=lambda match: match is not first_of[match.use.file])
+    return Usage(
+        bool(calls),
+        tuple(
+            UsingPlace(match.use.file.path, match.use.line, match.enclosing)
+            for match in shown[:PLACES]
+        ),
+        max(len(shown) - PLACES, 0),
+        len(places) - len(shown),
+        len({use.file.path for use in uses}) <= MAX_FILES,
+    )
+
+
+def _defined_at(
+    definitions: Iterable[Definition], path: str, qualified: str, lines: tuple[int, int]
+) -> Definition | None:
+    first, last = lines
+    overloads = [
+        definition
+        for definition in definitions
+        if (definition.file.path, definition.qualified) == (path, qualified)
+        and definition.start_line <= last
+        and definition.end_line >= first
+    ]
+    # Of overloads, the definition that begins on this line.
+    return min(
+        overloads,
+        key=lambda definition: (definition.start_line < first, definition.start_line),
+        default=None,
+    )
+
+
+def _is_within(use: Use, target: Definition) -> bool:
+    """Whether the definition uses itself."""
+    return use.file.path == target.file.path and target.start_line <= use.line <= target.end_line

@@ -78,18 +78,11 @@ class _UseSite:
 
     def near(self, module: str, candidates: Candidates) -> list[tuple[Fit, Definition]]:
         """The candidates that a module may mean, with how well each fits."""
-        language, path, fit = self.use.language, self.use.path, self.packages.fit
+        language, path, fit = self.use.file.language, self.use.file.path, self.packages.fit
         near = candidates.near(module, language, self.packages.words)
-        return [(fit(language, path, module, definition.path), definition) for definition in near]
-
-    @property
-    def directory(self) -> str:
-        """The directory of its file, or its package."""
-        return directory_of(self.use.path, self.use.language)
-
-    def contains(self, definition: Definition) -> bool:
-        """Whether a definition is in the same file."""
-        return (definition.snapshot_id, definition.path) == (self.use.snapshot_id, self.use.path)
+        return [
+            (fit(language, path, module, definition.file.path), definition) for definition in near
+        ]
 
     def local(self, name: str) -> Sequence[Reference]:
         """The imports that a name in this file may stand for."""
@@ -107,7 +100,7 @@ class Resolver:
     def __init__(
         self,
         definitions: Iterable[Definition],
-        uses: Iterable[tuple[str, Use]],
+        uses: Iterable[Use],
         surroundings: Mapping[int, Surroundings],
         around: Mapping[tuple[int, int], Sequence[Symbol]] | None = None,
         packages: Mapping[int, PackageNames] | None = None,
@@ -115,15 +108,15 @@ class Resolver:
         self._named: dict[tuple[int, str], list[Definition]] = defaultdict(list)
         for definition in definitions:
             if definition.kind not in PROSE_KINDS:
-                self._named[definition.snapshot_id, definition.name].append(definition)
+                self._named[definition.file.snapshot_id, definition.name].append(definition)
         self._names = {name for _, name in self._named}
         self._packages = packages or {}
         # By the last part of the file's paths too: a module that is a file ends in it.
         self._imports: dict[tuple[int, str, str], list[Use]] = defaultdict(list)
-        for name, use in uses:
+        for use in uses:
             if use.kind is _IMPORT:
                 for end in self._ends(use):
-                    self._imports[use.snapshot_id, use.alias or name, end].append(use)
+                    self._imports[use.file.snapshot_id, use.alias or use.name, end].append(use)
         self._surroundings = surroundings
         self._known: dict[tuple[object, ...], tuple[tuple[Candidate, ...], bool]] = {}
         self._around = around or {}
@@ -131,50 +124,50 @@ class Resolver:
 
     def _ends(self, use: Use) -> set[str]:
         """What modules that are the file of a use may end in; nothing is always among it."""
-        rules = language_of(use.language)
-        paths = self._names_of(use).paths(use.path, use.language)
+        rules = language_of(use.file.language)
+        paths = self._names_of(use).paths(use.file.path, use.file.language)
         return {"", *(part for path in paths for part in parts_of(path, rules)[-1:])}
 
     def _names_of(self, use: Use) -> PackageNames:
-        return self._packages.get(use.snapshot_id, _NO_NAMES)
+        return self._packages.get(use.file.snapshot_id, _NO_NAMES)
 
-    def resolve(self, name: str, use: Use, around: tuple[Symbol, ...]) -> ResolvedUse:
-        """What a use of a name may mean, best first."""
+    def resolve(self, use: Use, around: tuple[Symbol, ...]) -> ResolvedUse:
+        """What a use may mean, best first."""
         scope = around[-1] if around else None
-        key = use.snapshot_id, use.path, name, use.kind, use.receiver, use.module, scope
+        key = use.file, use.name, use.kind, use.receiver, use.module, scope
         if key not in self._known:
-            self._known[key] = self._candidates(name, use, around)
+            self._known[key] = self._candidates(use, around)
         return ResolvedUse(use, around, *self._known[key])
 
     def _candidates(
-        self, name: str, use: Use, around: tuple[Symbol, ...]
+        self, use: Use, around: tuple[Symbol, ...]
     ) -> tuple[tuple[Candidate, ...], bool]:
         """The definitions that a use may mean, and whether its meaning stays open."""
-        surroundings = self._surroundings.get(use.blob_id, _NO_SURROUNDINGS)
-        rules = language_of(use.language)
+        surroundings = self._surroundings.get(use.file.blob_id, _NO_SURROUNDINGS)
+        rules = language_of(use.file.language)
         imported = () if use.kind is _IMPORT or use.receiver else tuple(
             reference
-            for reference in surroundings.local.get(name, ())
+            for reference in surroundings.local.get(use.name, ())
             if self._is_seen(reference, use, around)
         )  # fmt: skip
         site = _UseSite(use, around, surroundings, rules, imported, self._names_of(use))
         names = dict.fromkeys(reference.name for reference in imported if reference.name != "*")
-        meant = tuple(names) or (name,)
+        meant = tuple(names) or (use.name,)
         group = self._group(use, meant, rules)
         ranked = self._ranked(site, group)
         is_open = not ranked and not self._names.isdisjoint(meant) and _is_open(site, group)
-        return (ranked if isinstance(ranked, tuple) else in_order(ranked)), is_open
+        return in_order(ranked), is_open
 
     def _group(self, use: Use, names: tuple[str, ...], rules: Language) -> Candidates:
         """The definitions of some names that can be used in this way in this language."""
-        key = use.snapshot_id, names, use.language, use.kind, bool(use.receiver)
+        key = use.file.snapshot_id, names, use.file.language, use.kind, bool(use.receiver)
         group = self._groups.get(key)
         if group is None:
             candidates = [
                 definition
                 for name in names
-                for definition in self._named.get((use.snapshot_id, name), ())
-                if language_of(definition.language).family == rules.family
+                for definition in self._named.get((use.file.snapshot_id, name), ())
+                if language_of(definition.file.language).family == rules.family
                 and can_be_used(use, definition, rules)
             ]
             group = self._groups[key] = Candidates(fitting(use.kind, candidates))
@@ -182,13 +175,13 @@ class Resolver:
 
     def _is_seen(self, imported: Reference, use: Use, around: Sequence[Symbol]) -> bool:
         """Whether an import is not within a function that a use is outside of."""
-        inside = self._around.get((use.blob_id, imported.line), ())
+        inside = self._around.get((use.file.blob_id, imported.line), ())
         return all(symbol in around for symbol in inside if symbol.kind in ("function", "method"))
 
-    def _ranked(self, site: _UseSite, candidates: Candidates) -> Sequence[Candidate]:
-        """Those that a rule finds; a tuple is in order already."""
+    def _ranked(self, site: _UseSite, candidates: Candidates) -> list[Candidate]:
+        """Those that a rule finds."""
         if not candidates:
-            return ()
+            return []
         if site.use.kind is _IMPORT:
             imported = self._by_import(site, site.use.module, candidates)
             return imported or _included(site, candidates)
@@ -196,7 +189,7 @@ class Resolver:
             return self._of_receiver(site, candidates)
         return self._bare(site, candidates)
 
-    def _bare(self, site: _UseSite, candidates: Candidates) -> Sequence[Candidate]:
+    def _bare(self, site: _UseSite, candidates: Candidates) -> list[Candidate]:
         """A name without a receiver: of the same file, imported, or in the language's reach."""
         inside = _in_scope(site, candidates)
         # "const a = require('a')" defines it as well
@@ -225,7 +218,7 @@ class Resolver:
                     ]
         return []
 
-    def _of_receiver(self, site: _UseSite, candidates: Candidates) -> Sequence[Candidate]:
+    def _of_receiver(self, site: _UseSite, candidates: Candidates) -> list[Candidate]:
         """A member: of the own class, of a module or class that is named, or by its name."""
         receiver = site.use.receiver
         if receiver in SELF:
@@ -254,10 +247,10 @@ class Resolver:
         if package := self._of_package(site, candidates):
             return package
         members = candidates.held.get(receiver, _NOTHING)
-        if own := [member for member in members if site.contains(member)]:
+        if own := [member for member in members if member.file == site.use.file]:
             return shared(own, SCOPE, f"member of {receiver} in the same file")
         if members and site.rules.reach is not Reach.FILE:
-            near = members.in_directory.get(site.directory, _NOTHING)
+            near = members.in_directory.get(directory_of(site.use.file), _NOTHING)
             return shared(near or members, NEIGHBOUR if near else NAMED_TYPE, f"in {receiver}")
         if site.rules.modules is Modules.CRATE:
             inside = candidates.top_by_module.get((receiver,), _NOTHING)
@@ -269,7 +262,7 @@ class Resolver:
         receiver = site.use.receiver
         if site.rules.modules is Modules.QUALIFIED and receiver not in candidates.held:
             top = candidates.top
-            inside = [member for member in top if package_of(member.path)[-1:] == (receiver,)]
+            inside = [member for member in top if package_of(member.file.path)[-1:] == (receiver,)]
             return shared(inside, PACKAGE, f"in a package named {receiver}")
         if site.rules.modules is not Modules.DOTTED:
             return []
@@ -286,7 +279,7 @@ class Resolver:
         if reference.name == "*":
             module = reference.module
         else:
-            module = joined(reference.module, reference.name, site.use.language)
+            module = joined(reference.module, reference.name, site.use.file.language)
         imported = self._by_import(site, module, candidates.top)
         if not imported and reference.module and site.rules.modules is Modules.RELATIVE:
             imported = self._by_import(site, reference.module, candidates.top)
@@ -314,14 +307,14 @@ class Resolver:
         """The candidates that the module itself imports, in up to some steps."""
         use, packages = site.use, site.packages
         names = {name} if name else candidates.names
-        steps = [(use.language, use.path, module)]
+        steps = [(use.file.language, use.file.path, module)]
         seen = set(steps)
         for _ in range(_MAX_STEPS):
             following = [
-                (other.language, other.path, other.module)
+                (other.file.language, other.file.path, other.module)
                 for each, step in product(names, steps)
-                for other in self._imports.get((use.snapshot_id, each, last_part(step[2])), ())
-                if packages.fit(*step, other.path) is Fit.FILE
+                for other in self._imports.get((use.file.snapshot_id, each, last_part(step[2])), ())
+                if packages.fit(*step, other.file.path) is Fit.FILE
             ]
             steps = [step for step in dict.fromkeys(following) if step not in seen]
             seen.update(steps)
@@ -329,7 +322,7 @@ class Resolver:
                 definition.key
                 for step in steps
                 for definition in candidates.near(step[2], step[0], packages.words)
-                if packages.fit(*step, definition.path) is Fit.FILE
+                if packages.fit(*step, definition.file.path) is Fit.FILE
             }
             if keys or not steps:
                 return [candidate for candidate in candidates if candidate.key in keys]
@@ -352,12 +345,12 @@ def _is_open(site: _UseSite, candidates: Candidates) -> bool:
     else:
         imports = site.surroundings.imports
         modules = [reference.module for reference in imports if reference.name == "*"]
-    return not all(is_standard(module, site.use.language) for module in modules)
+    return not all(is_standard(module, site.use.file.language) for module in modules)
 
 
 def _in_scope(site: _UseSite, candidates: Candidates) -> list[Candidate]:
     """Definitions of the same file that a bare name means: of the innermost scope."""
-    own = candidates.in_file.get(site.use.path, ())
+    own = candidates.in_file.get(site.use.file.path, ())
     scopes = [site.around[-1].qualified] if site.around else []
     while scopes and "." in scopes[-1]:
         scopes.append(scopes[-1].rpartition(".")[0])
@@ -382,23 +375,23 @@ def _in_scope(site: _UseSite, candidates: Candidates) -> list[Candidate]:
     return []
 
 
-def _in_reach(site: _UseSite, candidates: Candidates) -> Sequence[Candidate]:
+def _in_reach(site: _UseSite, candidates: Candidates) -> list[Candidate]:
     """Those that the language lets a file see which does not import them."""
     reach = site.rules.reach
     if reach is Reach.FILE:
         return []
     if site.rules.modules is Modules.INCLUDE and candidates.places == 1:
-        return candidates.by_name_alone(SURE, "")
-    if neighbours := candidates.in_directory.get(site.directory):
+        return candidates.by_name_alone(SURE)
+    if neighbours := candidates.in_directory.get(directory_of(site.use.file)):
         return shared(neighbours, NEIGHBOUR, "same package")
     if included := _included(site, candidates):
         return included
     if reach is Reach.DIRECTORY:
         return []
-    return candidates.by_name_alone(SURE if candidates.places == 1 else BY_NAME, "")
+    return candidates.by_name_alone(SURE if candidates.places == 1 else BY_NAME)
 
 
-def _perhaps_inherited(site: _UseSite, methods: Candidates) -> Sequence[Candidate]:
+def _perhaps_inherited(site: _UseSite, methods: Candidates) -> list[Candidate]:
     """Methods that are called by their name alone, where the language allows it."""
     if not site.rules.has_implicit_self:
         return []
@@ -406,10 +399,10 @@ def _perhaps_inherited(site: _UseSite, methods: Candidates) -> Sequence[Candidat
     return methods.by_name_alone(SURE if is_sure else BY_NAME, "perhaps inherited")
 
 
-def _own(site: _UseSite, candidates: Candidates) -> Sequence[Candidate]:
+def _own(site: _UseSite, candidates: Candidates) -> list[Candidate]:
     """A member of the class around a use, or of its bases."""
     scope = site.around[-1].qualified if site.around else ""
-    in_file = candidates.in_file.get(site.use.path, ())
+    in_file = candidates.in_file.get(site.use.file.path, ())
     while scope:
         inside = [definition for definition in in_file if definition.container == scope]
         if inside:
@@ -421,7 +414,8 @@ def _own(site: _UseSite, candidates: Candidates) -> Sequence[Candidate]:
     classes = {symbol.qualified.rpartition(".")[0] for symbol in site.around} & members.containers
     if classes:  # a type in several files
         parts = [member for member in members if member.container in classes]
-        near = [part for part in parts if directory_of(part.path, part.language) == site.directory]
+        directory = directory_of(site.use.file)
+        near = [part for part in parts if directory_of(part.file) == directory]
         if near:
             return shared(near, NEIGHBOUR, "method of a class of this name, same directory")
         return shared(parts, NAMED_TYPE, "method of a class of this name")
@@ -441,7 +435,7 @@ def _of_bases(site: _UseSite, candidates: Candidates) -> list[Candidate]:
     ]
     for base in bases:
         if members := candidates.held.get(base):
-            near = [member for member in members if site.contains(member)] or members
+            near = [member for member in members if member.file == site.use.file] or members
             return shared(near, BASE, f"method of the base class {base}")
     return []
 
@@ -451,7 +445,7 @@ def _included(site: _UseSite, candidates: Candidates) -> list[Candidate]:
     if site.rules.modules not in (Modules.INCLUDE, Modules.REQUIRE):
         return []
     for reference in site.surroundings.imports:
-        module = joined(reference.module, reference.name, site.use.language)
+        module = joined(reference.module, reference.name, site.use.file.language)
         included = [
             definition for fit, definition in site.near(module, candidates) if fit is Fit.FILE
         ]
@@ -471,11 +465,11 @@ def _by_package(site: _UseSite, module: str, candidates: Candidates) -> list[Can
     return []
 
 
-def _by_name(site: _UseSite, candidates: Candidates) -> Sequence[Candidate]:
+def _by_name(site: _UseSite, candidates: Candidates) -> list[Candidate]:
     """Members of an object whose type is not known."""
     receiver = fold(site.use.receiver.strip("_$@"))
     if receiver and (like := candidates.members_by_folded_holder.get(receiver)):
-        return like.shared(LIKE_ITS_TYPE, "the object is named like its class")
+        return shared(like, LIKE_ITS_TYPE, "the object is named like its class")
     modules = _of_module_named(site, candidates)
     if not candidates.members:
         return modules
@@ -483,13 +477,13 @@ def _by_name(site: _UseSite, candidates: Candidates) -> Sequence[Candidate]:
     typed = [m for name in imported_types for m in candidates.held[name] if is_member(m)]
     if len({member.container for member in typed}) == 1 and len(candidates.members) > 1:
         return shared(typed, TYPE_IN_FILE, f"this file imports {typed[0].holder}")
-    alone = candidates.members.by_name_alone(BY_NAME, "")
-    return [*alone, *modules] if modules else alone
+    alone = candidates.members.by_name_alone(BY_NAME)
+    return [*alone, *modules]
 
 
-def _of_module_named(site: _UseSite, candidates: Candidates) -> Sequence[Candidate]:
+def _of_module_named(site: _UseSite, candidates: Candidates) -> list[Candidate]:
     """Definitions of a module that is named like the object: "import a", then "a.b.name"."""
     if site.rules.modules is not Modules.DOTTED:
         return []
     inside = candidates.top_by_module.get((site.use.receiver,), _NOTHING)
-    return inside.shared(BY_NAME, "the object is named like the module")
+    return shared(inside, BY_NAME, "the object is named like the module")

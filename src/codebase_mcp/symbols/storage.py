@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
+from typing import ParamSpec, TypeVar
 from uuid import UUID
 
 from codebase_mcp.chunking.lines import split_lines
@@ -14,8 +16,7 @@ from codebase_mcp.database.literals import array_literal
 from codebase_mcp.database.queries import load_queries
 from codebase_mcp.database.transaction import Row, Statement
 from codebase_mcp.model import Reference, ReferenceKind, Symbol
-from codebase_mcp.symbols.aside import aside
-from codebase_mcp.symbols.definition import Definition, Surroundings, Use
+from codebase_mcp.symbols.definition import Definition, File, Surroundings, Use
 from codebase_mcp.symbols.packages import PackageNames, build_files_for
 from codebase_mcp.text.references import unpack
 from codebase_mcp.text.tokens import fold
@@ -31,6 +32,12 @@ _MAX_NAMES = 3_000
 
 # Of most lines.
 _LINE_CHARS = 40
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+# Work on this many rows or uses takes some milliseconds.
+MANY = 500
 
 _OF_TEXTS = frozenset({ReferenceKind.IMPORT, ReferenceKind.INHERIT})
 
@@ -49,19 +56,11 @@ class RepositoryState:
     files_pending: int
 
 
-@dataclass(frozen=True, slots=True)
-class File:
-    """A file of a state."""
-
-    snapshot_id: int
-    path: str
-    blob_id: int
-    language: str
-    kind: str
-
-
-NamedUse = tuple[str, Use]
-"""A use with the name as it is written there."""
+async def aside(count: int, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """The result of a function that works on ``count`` items; from 500 on it runs in a thread."""
+    if count < MANY:
+        return function(*args, **kwargs)
+    return await asyncio.to_thread(function, *args, **kwargs)
 
 
 async def load_states(tx: Transaction, snapshot_ids: Sequence[int] | None) -> list[RepositoryState]:
@@ -76,7 +75,7 @@ async def load_definitions(
 ) -> list[Definition]:
     """The definitions of some names, in any case."""
     [rows] = await tx.fetch_many([_definitions(names, snapshot_ids)])
-    return [Definition(*row) for row in rows]
+    return _as_definitions(rows)
 
 
 async def common_names(tx: Transaction, names: Collection[str], most: int) -> set[str]:
@@ -94,7 +93,7 @@ async def load_names(
     *,
     most_definitions: int = _MAX_DEFINITIONS,
     most_files: int = _MAX_USING_FILES,
-) -> tuple[list[Definition], list[NamedUse]]:
+) -> tuple[list[Definition], list[Use]]:
     """The definitions of some names, in any case, and where these names are used, as written."""
     definitions, uses = await tx.fetch_many(
         [
@@ -102,8 +101,7 @@ async def load_names(
             _named_uses(names, snapshot_ids, most=most_files),
         ]
     )
-    uses_found = await aside(len(uses), _uses, uses)
-    return [Definition(*row) for row in definitions], uses_found
+    return _as_definitions(definitions), await aside(len(uses), _uses, uses)
 
 
 async def load_uses(
@@ -113,7 +111,7 @@ async def load_uses(
     blob_ids: Collection[int] | None = None,
     *,
     only_imports: bool = False,
-) -> list[NamedUse]:
+) -> list[Use]:
     """Where some names are used, as written: in all files, or in some texts; or imported."""
     [rows] = await tx.fetch_many(
         [_named_uses(names, snapshot_ids, blob_ids, only_imports=only_imports)]
@@ -148,13 +146,20 @@ def _named_uses(
     }
 
 
-def _uses(rows: Iterable[Row]) -> list[NamedUse]:
+def _as_definitions(rows: Iterable[Row]) -> list[Definition]:
     return [
-        (name, Use(snapshot_id, path, blob_id, language, file_kind, reference.line, reference.kind,
-                   reference.receiver, reference.module, reference.alias))
-        for snapshot_id, path, blob_id, language, file_kind, name, uses in rows
+        Definition(name, qualified, kind, first, last, depth, File(*file))
+        for *file, name, qualified, kind, first, last, depth in rows
+    ]
+
+
+def _uses(rows: Iterable[Row]) -> list[Use]:
+    return [
+        Use(file, *reference)
+        for *columns, name, uses in rows
+        for file in [File(*columns)]
         for reference in unpack(name, uses)
-    ]  # fmt: skip
+    ]
 
 
 async def references_of(

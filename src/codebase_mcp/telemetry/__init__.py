@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from codebase_mcp.telemetry import logs, tracing
-from codebase_mcp.telemetry.metrics import enable, process_ended, render
+from codebase_mcp.telemetry import logs
+from codebase_mcp.telemetry.metrics import enable, families, process_ended, render
+from codebase_mcp.telemetry.stopwatch import enable_traces, flush_traces
 
-__all__ = ["enable", "end", "process_ended", "render", "start"]
+__all__ = ["enable", "end", "families", "process_ended", "render", "start"]
 
 
 def start(
@@ -24,9 +25,9 @@ def start(
     """
     logs.configure(level, form, secrets)
     if otlp_endpoint is not None:
-        tracing.enable(otlp_endpoint)
+        enable_traces(otlp_endpoint)
 
 
 def end() -> None:
     """Send the remaining spans."""
-    tracing.flush()
+    flush_traces()

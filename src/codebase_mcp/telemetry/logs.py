@@ -9,15 +9,13 @@ from __future__ import annotations
 import logging
 import re
 import sys
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Collection, Iterable, Iterator
 from datetime import UTC, datetime
 from typing import Literal
 from urllib.parse import unquote
 
 from codebase_mcp.printable import printable, printable_json
-from codebase_mcp.telemetry import tracing
+from codebase_mcp.telemetry.stopwatch import identifiers, log_fields
 
 HIDDEN = "***"
 
@@ -41,18 +39,6 @@ _CREDENTIALS = (
 _LEAST_SECRET_CHARS = 4
 _REMEMBERED_FAULTS = 256
 _QUOTES = "\"'«»“”„"
-
-_fields: ContextVar[Mapping[str, object]] = ContextVar("log_fields", default={})  # noqa: B039
-
-
-@contextmanager
-def bound(**fields: object) -> Iterator[None]:
-    """Add these fields to each line that is logged in the block."""
-    token = _fields.set({**_fields.get(), **fields})
-    try:
-        yield
-    finally:
-        _fields.reset(token)
 
 
 class Redactor:
@@ -160,8 +146,8 @@ class JsonFormatter(logging.Formatter):
             "level": record.levelname,
             "logger": record.name,
             "message": record.getMessage(),
-            **_fields.get(),
-            **tracing.identifiers(),
+            **log_fields.get(),
+            **identifiers(),
         }
         if record.exc_info and record.exc_info[0] is not None:
             line["traceback"] = self.formatException(record.exc_info)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -29,6 +29,8 @@ class Instrument:
     """A metric of prometheus-client, which is made when the instrument is bound to a registry."""
 
     kind: ClassVar[str]
+    defaults: ClassVar[Mapping[str, object]] = {}
+    """Options of prometheus-client for each metric of this kind."""
 
     def __init__(
         self, name: str, meaning: str, labels: tuple[str, ...] = (), **options: Any
@@ -36,7 +38,7 @@ class Instrument:
         self.name = f"codebase_mcp_{name}"
         self.meaning = meaning
         self.labels = labels
-        self._options = options
+        self._options = {**self.defaults, **options}
         self._metric: Any = None
         self._children: dict[tuple[str, ...], Any] = {}
 
@@ -78,9 +80,7 @@ class Gauge(Counter):
     """A value that goes up and down; summed over the live processes."""
 
     kind = "gauge"
-
-    def __init__(self, name: str, meaning: str, labels: tuple[str, ...] = ()) -> None:
-        super().__init__(name, meaning, labels, multiprocess_mode="livesum")
+    defaults: ClassVar = {"multiprocess_mode": "livesum"}
 
     def set(self, value: float, *labels: str) -> None:
         if self._metric is not None:
@@ -91,15 +91,7 @@ class Histogram(Instrument):
     """A distribution of durations in seconds."""
 
     kind = "histogram"
-
-    def __init__(
-        self,
-        name: str,
-        meaning: str,
-        labels: tuple[str, ...] = (),
-        buckets: tuple[float, ...] = LATENCY_BUCKETS,
-    ) -> None:
-        super().__init__(name, meaning, labels, buckets=buckets)
+    defaults: ClassVar = {"buckets": LATENCY_BUCKETS}
 
     def observe(self, seconds: float, *labels: str) -> None:
         if self._metric is not None:
@@ -155,7 +147,7 @@ EMBEDDING_ERRORS = Counter(
 
 CACHE_LOOKUPS = Counter(
     "cache_lookups_total",
-    "Look-ups by result (hit, miss) in a cache: project, context_file, workflow.",
+    "Look-ups by result (hit, miss) in a cache: project, workflow.",
     ("cache", "result"),
 )
 
@@ -167,7 +159,7 @@ INDEX_RUNS_WAITING = Gauge(
     "index_runs_waiting", "Index runs that wait for another of the same repository."
 )
 INDEX_RUN_DURATION = Histogram(
-    "index_run_duration_seconds", "Time that an index run takes.", (), RUN_BUCKETS
+    "index_run_duration_seconds", "Time that an index run takes.", buckets=RUN_BUCKETS
 )
 INDEX_FILES = Counter(
     "index_files_total",
@@ -192,6 +184,26 @@ BUILD_INFO = Gauge(
 INSTRUMENTS = tuple(value for value in globals().values() if isinstance(value, Instrument))
 
 _registry: CollectorRegistry | None = None
+
+
+def texts_embedded(provider: str, model: str, texts: int) -> None:
+    """Count embedded texts; called directly for those embedded in worker processes."""
+    EMBEDDING_TEXTS.add(provider, model, amount=texts)
+
+
+def looked_up(cache: str, *, hit: bool) -> None:
+    CACHE_LOOKUPS.add(cache, "hit" if hit else "miss")
+
+
+def connection_opened() -> None:
+    DATABASE_CONNECTIONS_OPENED.add()
+
+
+def pool_state(size: int, *, in_use: int, idle: int, waiting: int) -> None:
+    DATABASE_POOL_SIZE.set(size)
+    DATABASE_POOL_CONNECTIONS.set(in_use, "in_use")
+    DATABASE_POOL_CONNECTIONS.set(idle, "idle")
+    DATABASE_POOL_WAITING.set(waiting)
 
 
 def enable(shared: Path | None = None) -> None:
@@ -233,6 +245,11 @@ def disable() -> None:
     for instrument in INSTRUMENTS:
         instrument.unbind()
     _registry = None
+
+
+def families() -> list[Metric]:
+    """All metrics with their values now; empty if metrics are disabled."""
+    return [] if _registry is None else list(_registry.collect())
 
 
 def render() -> tuple[str, bytes]:

@@ -18,7 +18,7 @@ from codebase_mcp.tools.toolset import Caller, Operation, Toolset
 
 if TYPE_CHECKING:
     from codebase_mcp.app.app import InProject
-    from codebase_mcp.records.agents import Agent as AgentRecord
+    from codebase_mcp.records.sessions import Agent as AgentRecord
 
 TOOLSET = Toolset("agents", "agent tells what other agents do, and them what you do.")
 
@@ -122,60 +122,39 @@ async def agent(caller: Caller, arguments: Agent) -> AgentReply:
     - get_state: whether it is at work, its successes, failures and latest doings. Look before you
       start it again.
     """
-    match arguments.operation:
-        case "create_session":
-            return await _create_session(caller, arguments)
-        case "track_execution":
-            return await _track_execution(caller, arguments)
-        case "get_state":
-            return await _get_state(caller, arguments)
+    from codebase_mcp.records import sessions as records  # noqa: PLC0415 - not for the handshake
+
+    name = arguments.agent_name
+    is_read = arguments.operation == "get_state"
+    async with caller.enter(arguments.project_id, readonly=is_read) as project:
+        match arguments.operation:
+            case "create_session":
+                session_id = arguments.session_id
+                opened = await records.open_agent(project.tx, name, session_id, project.owner)
+                return _reply(project, opened)
+            case "track_execution":
+                outcome = arguments.model_dump(include={*OPERATIONS["track_execution"].optional})
+                if arguments.success is None and arguments.error:
+                    outcome["success"] = False
+                tracked, execution_id = await records.track_execution(
+                    project.tx, name, outcome, project.owner
+                )
+                return _reply(project, tracked, execution_id=execution_id)
+            case "get_state":
+                record = await records.find_agent(project.tx, name)
+                recent = await records.recent_executions(project.tx, name)
+                return _reply(
+                    project,
+                    record,
+                    executions=record.executions,
+                    failures=record.failures,
+                    success_rate=record.success_rate,
+                    last_active_at=record.last_active_at,
+                    recent=[ExecutionReply.model_validate(execution) for execution in recent],
+                )
 
 
-async def _create_session(caller: Caller, arguments: Agent) -> AgentReply:
-    # Imports within functions are not for the handshake.
-    from codebase_mcp.records.agents import open_agent  # noqa: PLC0415
-
-    async with caller.enter(arguments.project_id) as project:
-        opened = await open_agent(
-            project.tx, arguments.agent_name, arguments.session_id, project.owner
-        )
-    return _reply(project, opened)
-
-
-async def _track_execution(caller: Caller, arguments: Agent) -> AgentReply:
-    from codebase_mcp.records.agents import Doing, track_execution  # noqa: PLC0415
-
-    success = arguments.success
-    if success is None and arguments.error:
-        success = False
-    doing = Doing(
-        arguments.tool_name, success, arguments.duration_ms, arguments.summary, arguments.error
-    )
-    async with caller.enter(arguments.project_id) as project:
-        tracked, execution_id = await track_execution(
-            project.tx, arguments.agent_name, doing, project.owner
-        )
-    reply = _reply(project, tracked)
-    reply.execution_id = execution_id
-    return reply
-
-
-async def _get_state(caller: Caller, arguments: Agent) -> AgentReply:
-    from codebase_mcp.records.agents import find_agent, recent_executions  # noqa: PLC0415
-
-    async with caller.enter(arguments.project_id, readonly=True) as project:
-        record = await find_agent(project.tx, arguments.agent_name)
-        recent = await recent_executions(project.tx, arguments.agent_name)
-    reply = _reply(project, record)
-    reply.executions = record.executions
-    reply.failures = record.failures
-    reply.success_rate = record.success_rate
-    reply.last_active_at = record.last_active_at
-    reply.recent = [ExecutionReply.model_validate(execution) for execution in recent]
-    return reply
-
-
-def _reply(project: InProject, agent: AgentRecord) -> AgentReply:
+def _reply(project: InProject, agent: AgentRecord, **more: object) -> AgentReply:
     return AgentReply.of(
         project,
         agent_id=agent.id,
@@ -183,4 +162,5 @@ def _reply(project: InProject, agent: AgentRecord) -> AgentReply:
         status="idle" if agent.is_idle else "active",
         session_active=agent.session_active,
         session_id=agent.session_id,
+        **more,
     )

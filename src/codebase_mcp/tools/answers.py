@@ -9,8 +9,8 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from codebase_mcp.errors import InvalidInput
-from codebase_mcp.search.filters import FileFilters
 from codebase_mcp.search.history import HistoryFilters
+from codebase_mcp.search.scope import FileFilters
 from codebase_mcp.search.search import Request
 from codebase_mcp.tools.rules import (
     check_directory,
@@ -25,8 +25,9 @@ if TYPE_CHECKING:
 
     from codebase_mcp.access.identity import Identity
     from codebase_mcp.app.app import App, HistoryReport, SearchReport
-    from codebase_mcp.app.first_runs import ReportProgress
-    from codebase_mcp.app.scopes import NamedRepository
+    from codebase_mcp.app.exact import Form, TextReport
+    from codebase_mcp.app.scopes import NamedRepository, ReportProgress
+    from codebase_mcp.search.text_pattern import TextQuery
     from codebase_mcp.symbols.answer import Operation, SymbolQuestion
 
 
@@ -103,6 +104,58 @@ async def search(
         with_notes=with_notes,
         with_help=True,
         with_history=with_history,
+        report=report,
+    )
+
+
+def text_query(
+    pattern: str,
+    *,
+    regex: bool = False,
+    ignore_case: bool | None = None,
+    whole_word: bool = False,
+    multiline: bool = False,
+) -> TextQuery:
+    """A pattern, for `find_text`."""
+    from codebase_mcp.search.text_pattern import TextQuery  # noqa: PLC0415 - seldom needed
+
+    return TextQuery(pattern, regex, ignore_case, whole_word, multiline)
+
+
+async def find_text(
+    app: App,
+    query: TextQuery,
+    project_id: str | None,
+    identity: Identity,
+    *,
+    filters: FileFilters | None = None,
+    repository: NamedRepository = None,
+    ref: str | None = None,
+    form: Form = "lines",
+    limit: int = 50,
+    context_lines: int = 0,
+    report: ReportProgress | None = None,
+) -> TextReport:
+    """Every line that matches, or with another ``form`` only their numbers.
+
+    Raises:
+        InvalidInput: the pattern or the ref is invalid.
+        ProjectNotFound, DatabaseUnavailable, IndexingFailed: as `ExactSearch.find`.
+    """
+    from codebase_mcp.app.exact import TextQuestion  # noqa: PLC0415 - seldom needed
+
+    return await app.exact.find(
+        TextQuestion(
+            query,
+            filters or FileFilters(),
+            ref=check_ref(ref, "ref") if ref else None,
+            context_lines=context_lines,
+            limit=limit if form == "lines" else 0,
+            form=form,
+        ),
+        project_id,
+        identity,
+        repository=repository,
         report=report,
     )
 

@@ -13,13 +13,12 @@ from typing import TYPE_CHECKING, Any
 from codebase_mcp.access.identity import noting_projects
 from codebase_mcp.app.background.audit import AuditedCall
 from codebase_mcp.errors import CodebaseError
-from codebase_mcp.secrets.values import mask_values
+from codebase_mcp.secrets.masking import mask_values
 from codebase_mcp.settings.table import DEFAULT_REPLY_CHARS
-from codebase_mcp.telemetry.calls import tool_call
+from codebase_mcp.telemetry.stopwatch import tool_call
 from codebase_mcp.tools.arguments import aliases_in, check_operation
-from codebase_mcp.tools.clients import Replies
 from codebase_mcp.tools.fields import RecordReply
-from codebase_mcp.tools.reply import Reply, unexpected
+from codebase_mcp.tools.reply import Replies, Reply, unexpected
 from codebase_mcp.tools.running import CallQueue
 from codebase_mcp.tools.toolset import Caller, ToolSpec
 
@@ -81,7 +80,7 @@ async def reply_of(
             given = frozenset(arguments)
             app = await open_app()
             caller = Caller(app, report_progress, given, identity, replies, reply_chars)
-            async with nullcontext() if queue is None else queue.place(identity.shares_as):
+            async with nullcontext() if queue is None else queue.slot(identity.shares_as):
                 reply = await spec.run(caller, parsed)
             if kinds and isinstance(reply, RecordReply):
                 reply.secrets_masked = list(dict.fromkeys(kinds))

@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from codebase_mcp.errors import UnknownTool
-from codebase_mcp.settings.toolsets import TOOLSET_OF, TOOLSETS
+from codebase_mcp.settings.table import TOOLSET_OF, TOOLSETS
 
 if TYPE_CHECKING:
     from codebase_mcp.tools.toolset import Toolset, ToolSpec

@@ -265,7 +265,7 @@ async def search_code(caller: Caller, arguments: SearchCode) -> SearchReply:
         report=caller.report_index_run,
     )
     if caller.replies == "text":
-        from codebase_mcp.tools.replies.text import search_text  # noqa: PLC0415
+        from codebase_mcp.tools.replies.search import search_text  # noqa: PLC0415
 
         budget = caller.reply_budget(arguments.max_chars)
         # The default is that of the documents' JSON; a text is short unless lines are asked for.

@@ -114,10 +114,12 @@ class UpdateEntityTypeSchema(Arguments):
 class EntityTypeReply(RecordReply):
     model_config = ConfigDict(serialize_by_alias=True)
 
-    type_id: UUID
-    type_name: str
-    schema_: dict[str, Any] = Field(default={}, alias="schema")
-    schema_version: int = 1
+    type_id: UUID = Field(validation_alias="id")
+    type_name: str = Field(validation_alias="name")
+    schema_: dict[str, Any] = Field(
+        default={}, validation_alias="document", serialization_alias="schema"
+    )
+    schema_version: int = Field(default=1, validation_alias="version")
     description: str | None = None
     created_at: datetime
 
@@ -222,15 +224,7 @@ async def register_entity_type(caller: Caller, arguments: RegisterEntityType) ->
         kind = await register(
             project.tx, arguments.type_name, arguments.schema_, arguments.description
         )
-    return EntityTypeReply.of(
-        project,
-        type_id=kind.id,
-        type_name=kind.name,
-        schema=kind.document,
-        schema_version=kind.version,
-        description=kind.description,
-        created_at=kind.created_at,
-    )
+    return EntityTypeReply.of(project, kind)
 
 
 @TOOLSET.tool("Create an entity")

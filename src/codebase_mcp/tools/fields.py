@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 from uuid import UUID
 
-from pydantic import AfterValidator, BaseModel, FailFast, Field
+from pydantic import AfterValidator, FailFast, Field
 
 from codebase_mcp.errors import InvalidInput
 from codebase_mcp.secrets.masking import mask_token
@@ -25,10 +25,8 @@ from codebase_mcp.tools.text import INDENT, joined
 
 if TYPE_CHECKING:
     from codebase_mcp.app.reports import InProject
-    from codebase_mcp.app.scopes import CallScope, NamedRepository
-    from codebase_mcp.index.secondary_model import SecondaryModelState
-    from codebase_mcp.records.anchors import Anchor, CodeReference
-    from codebase_mcp.records.notes import Note
+    from codebase_mcp.app.scopes import NamedRepository
+    from codebase_mcp.records.anchoring import CodeReference
 
 COMMIT_PATTERN = "^[a-f0-9]{40}$"
 
@@ -65,16 +63,11 @@ def named_repository(value: str | None) -> NamedRepository:
     return UUID(value)
 
 
-class ScopeReply(BaseModel):
+class ScopeReply(ReplyPart):
     """The repositories that a call used, by their ids: some of the project, or all of them."""
 
     kind: Literal["repository", "workspace"]
-    repositories: list[UUID]
-
-
-def scope_reply(scope: CallScope) -> ScopeReply:
-    """The scope of a call, as clients see it."""
-    return ScopeReply(kind=scope.kind, repositories=list(scope.repository_ids))
+    repositories: list[UUID] = Field(validation_alias="repository_ids")
 
 
 # No reply has as many characters; a number of any size would not fit where it is used.
@@ -197,7 +190,7 @@ class AnchorReply(ReplyPart):
         return position if self.state == "current" else f"{position} ({stale})"
 
 
-class NoteReply(BaseModel):
+class NoteReply(ReplyPart):
     """A record about the lines of a result, or about its whole file (symbol is null)."""
 
     record_kind: Literal["task", "observation", "entity", "work_item"]
@@ -214,33 +207,14 @@ class NoteReply(BaseModel):
 
 def places_of(anchors: Sequence[AnchorArgument] | None) -> list[CodeReference]:
     """The places that a client names; an empty list for null."""
-    from codebase_mcp.records.anchors import CodeReference  # noqa: PLC0415 - not for the handshake
+    from codebase_mcp.records.anchoring import CodeReference  # noqa: PLC0415 - not for the handshake
 
     return [CodeReference(**anchor.model_dump()) for anchor in anchors or ()]
-
-
-def anchor_replies(anchors: Iterable[Anchor]) -> list[AnchorReply]:
-    """Places as clients see them."""
-    return [AnchorReply.model_validate(anchor) for anchor in anchors]
 
 
 def anchor_lines(anchors: Iterable[AnchorReply]) -> Iterator[str]:
     """Places as text, a line each."""
     yield from (f"{INDENT}at {anchor.as_text()}" for anchor in anchors)
-
-
-def note_replies(notes: Iterable[Note]) -> list[NoteReply]:
-    """Notes as clients see them; status and type only where a note has them."""
-    return [
-        NoteReply.model_validate(
-            {
-                name: value
-                for name in NoteReply.model_fields
-                if (value := getattr(note, name)) is not None or name not in ("status", "type")
-            }
-        )
-        for note in notes
-    ]
 
 
 class ProjectReply(Reply):
@@ -297,8 +271,3 @@ class SecondTierEntry(ReplyPart):
     state: Literal["growing", "complete", "waiting"]
     error: str | None = Field(description="Why it waits, where the model did not answer.")
     replaces: str | None = Field(description="The model that answers until this one is complete.")
-
-
-def second_tier_entry(state: SecondaryModelState) -> SecondTierEntry:
-    """The state of the secondary model as clients see it."""
-    return SecondTierEntry.model_validate(state)

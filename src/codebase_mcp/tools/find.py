@@ -16,15 +16,14 @@ from codebase_mcp.tools.fields import (
     RepositoryChoice,
     ScopeReply,
     named_repository,
-    scope_reply,
 )
-from codebase_mcp.tools.reply import as_text
+from codebase_mcp.tools.reply import TextReply, as_text
 from codebase_mcp.tools.rules import DIRECTORY, FILE_TYPE, REF
-from codebase_mcp.tools.search_reply import IndexState, TextReply, index_state
+from codebase_mcp.tools.search_reply import IndexState, index_state
 from codebase_mcp.tools.toolset import READS, Caller, Toolset
 
 if TYPE_CHECKING:
-    from codebase_mcp.app.exact import TextReport
+    from codebase_mcp.app.exact import Form, TextReport
     from codebase_mcp.search.exact import FileMatches, Line
 
 INSTRUCTIONS = """\
@@ -32,7 +31,6 @@ find_text instead of grep: every line that holds a text, with the definition aro
 """
 TOOLSET = Toolset("find", INSTRUCTIONS)
 
-Form = Literal["count", "files", "lines"]
 Kind = Literal["code", "test", "docs", "config", "generated", "vendored"]
 
 
@@ -120,53 +118,49 @@ and the counts are exact. For a question in words use search_code, for who uses 
 @TOOLSET.tool("Find text", READS, text=_FIND_TEXT)
 async def find_text(caller: Caller, arguments: FindText) -> FindTextReply:
     """Every line that matches; the reply has the form that the caller gets."""
-    from codebase_mcp.app.exact import TextQuestion  # noqa: PLC0415 - not for the handshake
-    from codebase_mcp.search.text_pattern import TextQuery  # noqa: PLC0415
-    from codebase_mcp.tools import answers  # noqa: PLC0415
+    from codebase_mcp.tools import answers  # noqa: PLC0415 - not for the handshake
 
     chosen = arguments.filter or CodeFilter()
-    shows_lines = not (arguments.count_only or arguments.files_only)
-    report = await caller.app.exact.find(
-        TextQuestion(
-            TextQuery(
-                arguments.pattern,
-                regex=arguments.regex,
-                ignore_case=arguments.ignore_case,
-                whole_word=arguments.whole_word,
-                multiline=arguments.multiline,
-            ),
-            answers.file_filters(
-                file_type=arguments.file_type,
-                extensions=chosen.file_extensions or (),
-                languages=chosen.languages or (),
-                kinds=arguments.kinds or (),
-                directory=arguments.directory,
-            ),
-            ref=arguments.ref,
-            context_lines=arguments.context_lines,
-            limit=arguments.limit if shows_lines else 0,
+    form: Form = "files" if arguments.files_only else "lines"
+    report = await answers.find_text(
+        caller.app,
+        answers.text_query(
+            arguments.pattern,
+            regex=arguments.regex,
+            ignore_case=arguments.ignore_case,
+            whole_word=arguments.whole_word,
+            multiline=arguments.multiline,
         ),
         arguments.project_id,
         caller.identity,
+        filters=answers.file_filters(
+            file_type=arguments.file_type,
+            extensions=chosen.file_extensions or (),
+            languages=chosen.languages or (),
+            kinds=arguments.kinds or (),
+            directory=arguments.directory,
+        ),
         repository=named_repository(arguments.repository_id),
+        ref=arguments.ref,
+        form="count" if arguments.count_only else form,
+        limit=arguments.limit,
+        context_lines=arguments.context_lines,
         report=caller.report_index_run,
     )
-    form: Form = "lines"
-    if not shows_lines:
-        form = "count" if arguments.count_only else "files"
     if caller.replies == "text":
         from codebase_mcp.tools.replies.exact import exact_text  # noqa: PLC0415
 
-        return FindTextReply.of_text(
-            exact_text(report, form, caller.reply_budget(arguments.max_chars))
-        )
-    return find_text_reply(report, form, arguments.max_chars)
+        return FindTextReply.of_text(exact_text(report, caller.reply_budget(arguments.max_chars)))
+    reply = find_text_reply(report, arguments.max_chars)
+    reply.project_id, reply.project_source = report.project.project_id, report.project_source
+    return reply
 
 
-def find_text_reply(report: TextReport, form: Form, max_chars: int | None) -> FindTextReply:
+def find_text_reply(report: TextReport, max_chars: int | None) -> FindTextReply:
     """The reply for programs; files are left out from the end until it fits."""
     from codebase_mcp.search.exact import folders_of  # noqa: PLC0415 - not for the handshake
 
+    form = report.question.form
     reply = FindTextReply(
         total_count=report.total,
         files_count=len(report.files),
@@ -174,14 +168,13 @@ def find_text_reply(report: TextReport, form: Form, max_chars: int | None) -> Fi
         is_complete=report.is_complete,
         not_searched=dict(report.not_searched),
         index=index_state(report.index),
-        scope=scope_reply(report.scope),
+        scope=ScopeReply.model_validate(report.scope),
         latency_ms=round(report.latency_ms, 2),
     )
     if form == "count":
         reply.by_folder = {folder: n for folder, (n, _) in folders_of(report.files, 50).items()}
     if report.refs:
         reply.refs = dict(report.refs)
-    reply.project_id, reply.project_source = report.project.project_id, report.project_source
     shown = sum(len(result.matches) for result in reply.results)
     if form == "lines" and shown < report.total:
         reply.truncated = True

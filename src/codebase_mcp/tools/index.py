@@ -12,15 +12,14 @@ from pydantic import BaseModel, Field
 from codebase_mcp.database.naming import DEFAULT_ID, Project
 from codebase_mcp.index.progress import Phase
 from codebase_mcp.tools.arguments import Arguments
-from codebase_mcp.tools.fields import RepositoryId, SecondTierEntry, second_tier_entry
+from codebase_mcp.tools.fields import RepositoryId, SecondTierEntry
 from codebase_mcp.tools.reply import ErrorShape, Reply, ReplyPart
 from codebase_mcp.tools.rules import PROJECT_ID, REPO_PATH
 from codebase_mcp.tools.text import INDENT, lines_of, moment
 from codebase_mcp.tools.toolset import READS, REPEATS, Caller, Hints, Toolset
 
 if TYPE_CHECKING:
-    from codebase_mcp.app.background.indexing import Started
-    from codebase_mcp.app.background.progress import IndexingProgress
+    from codebase_mcp.app.background.indexing import IndexingProgress, Started
 
 TOOLSET = Toolset(
     "index",
@@ -225,7 +224,7 @@ async def get_indexing_status(caller: Caller, arguments: GetIndexingStatus) -> I
         ],
     )
     if state.secondary_model is not None:
-        reply.second_tier = second_tier_entry(state.secondary_model)
+        reply.second_tier = SecondTierEntry.model_validate(state.secondary_model)
     if not state.has_worker:
         reply.notice = _unattended()
     return reply

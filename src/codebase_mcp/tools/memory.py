@@ -14,9 +14,8 @@ from codebase_mcp.errors import InvalidInput
 from codebase_mcp.records.vocabulary import ObservationType
 from codebase_mcp.tools.arguments import Arguments
 from codebase_mcp.tools.fields import Anchors, ProjectId, RecordReply, Tags, anchor_lines, places_of
-from codebase_mcp.tools.observations import Detail, ObservationReply, observation_reply
 from codebase_mcp.tools.rules import MAX_SESSION_ID_CHARS, QUERY, Limits, record_id, text
-from codebase_mcp.tools.sessions import SESSION
+from codebase_mcp.tools.sessions import SESSION, Detail, ObservationReply, observation_reply
 from codebase_mcp.tools.toolset import REPEATS, Caller, Operation, Toolset
 
 if TYPE_CHECKING:
@@ -244,8 +243,7 @@ async def _get(caller: Caller, arguments: Memory) -> MemoryReply:
 
 
 async def _inject(caller: Caller, arguments: Memory) -> MemoryReply:
-    from codebase_mcp.records.memory_search import ask, worth_injecting  # noqa: PLC0415
-    from codebase_mcp.records.recall import TOKEN_METHOD, pack  # noqa: PLC0415
+    from codebase_mcp.records.memory_search import TOKEN_METHOD, ask, pack, worth_injecting  # noqa: PLC0415  # noqa: PLC0415
 
     asked = arguments.query
     question = None if asked is None else await ask(caller.app.models, asked)

@@ -1,36 +1,301 @@
-"""The toolset ``projects``: the projects, and the active project of the caller."""
+"""The toolset ``projects``: the projects, which of them is active, and the health of the server."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import datetime
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
+from uuid import UUID
 
-from pydantic import Field
+from pydantic import AliasPath, Field
 
-from codebase_mcp.database.naming import DEFAULT_ID, id_for
+from codebase_mcp.database.naming import DEFAULT_ID, Project, id_for
+from codebase_mcp.records.page import Page, Paging
 from codebase_mcp.tools.arguments import Arguments
-from codebase_mcp.tools.fields import ProjectId, ProjectReply
-from codebase_mcp.tools.project_overview import (
-    PROJECT,
-    PageOfProjects,
-    ProjectEntry,
-    entry_of,
-    page_of_projects,
+from codebase_mcp.tools.fields import (
+    Offset,
+    PageCursor,
+    ProjectId,
+    ProjectReply,
+    SecondTierEntry,
 )
+from codebase_mcp.tools.reply import ReplyPart
 from codebase_mcp.tools.rules import PROJECT_ID, text
-from codebase_mcp.tools.text import page
-from codebase_mcp.tools.toolset import READS, REPEATS, Caller, Toolset
+from codebase_mcp.tools.text import INDENT, joined, moment, page
+from codebase_mcp.tools.toolset import READS, REPEATS, Caller, Operation, Toolset
+
+if TYPE_CHECKING:
+    from codebase_mcp.access.resolution import Current
+    from codebase_mcp.app.app import ProjectFacts
+    from codebase_mcp.index.inventory import RepositoryFacts
 
 TOOLSET = Toolset(
     "projects",
     "project_id names a workspace: lower case letters, digits, - and _. Omit it to stay in yours "
     "(get_active_project).",
-    PROJECT,
 )
 
 MAX_NAME_CHARS = 100
 MAX_DESCRIPTION_CHARS = 2_000
+
+
+class ProjectEntry(ReplyPart):
+    """A project workspace; everything it holds is in a schema of its own."""
+
+    project_id: str | None = Field(description="null is the default workspace.")
+    name: str
+    description: str | None
+    schema_name: str
+    created_at: datetime
+
+    def line(self) -> str:
+        """The project in a line."""
+        identity = self.project_id or DEFAULT_ID
+        name = self.name if self.name != identity else None
+        return joined(identity, name, self.description)
+
+
+class PageOfProjects(Arguments):
+    project_id: ProjectId = None
+    limit: Annotated[int, Field(ge=1, le=100, description="Projects at most.")] = 20
+    offset: Offset = 0
+    cursor: PageCursor = None
+
+
+class ProjectQuestion(PageOfProjects):
+    operation: Annotated[
+        Literal["list", "get_stats", "get_health"], Field(description="What to ask for.")
+    ]
+
+
+OPERATIONS = {
+    "list": Operation(optional=("limit", "offset", "cursor")),
+    "get_stats": Operation(),
+    "get_health": Operation(),
+}
+
+
+class RepositoryEntry(ReplyPart):
+    """A repository: ``bytes`` of source, ``languages`` with their files, whose ``model``."""
+
+    id: UUID
+    name: str
+    root: str
+    files: int
+    chunks: int
+    bytes: int = Field(validation_alias="size")
+    languages: dict[str, int]
+    model: str = Field(validation_alias=AliasPath("profile", "model"))
+    indexed_at: datetime | None
+    state: Literal["ready", "incomplete"]
+
+    def line(self) -> str:
+        """The repository in a line."""
+        most = sorted(self.languages, key=lambda name: -self.languages[name])[:3]
+        at = f"indexed {moment(self.indexed_at)}" if self.indexed_at else None
+        return joined(
+            str(self.id), self.root, f"{self.files} files", ", ".join(most), at, self.state
+        )
+
+
+class ProjectWithRepositories(ProjectEntry):
+    repositories: list[RepositoryEntry]
+
+
+class RecordCountsEntry(ReplyPart):
+    """How many records there are; tasks and work items by status, the others by type."""
+
+    tasks: dict[str, int]
+    observations: dict[str, int]
+    sessions: int
+    agents: int
+    entities: dict[str, int]
+    work_items: dict[str, int]
+
+
+class DatabaseEntry(ReplyPart):
+    """PostgreSQL; null where it does not answer."""
+
+    version: str | None
+    embedded: bool | None
+    latency_ms: float | None
+
+
+class EmbedderEntry(ReplyPart):
+    """The strongest model; null is what a service that is away does not tell."""
+
+    name: str
+    provider: str
+    fingerprint: str | None
+    dimension: int | None
+
+
+class IndexEntry(ReplyPart):
+    repositories: int
+    files_pending: int
+    files_failed: int
+    models: dict[str, int]
+    last_indexed_at: datetime | None
+
+
+class JobsEntry(ReplyPart):
+    """Background jobs: ``workers`` of all processes, the others of this project.
+
+    ``failed`` counts the repositories whose newest job failed.
+    """
+
+    workers: int
+    waiting: int
+    running: int
+    failed: int
+
+
+class ProjectQuestionReply(ProjectReply):
+    projects: list[ProjectWithRepositories] = Field(
+        default=[], description="list: newest first, with what is indexed."
+    )
+    total: int = Field(default=0, description="list: how many there are in all.")
+    next_cursor: str | None = Field(default=None, description="list: null on the last page.")
+    repositories: int = Field(default=0, description="get_stats: how many.")
+    files: int = Field(default=0, description="get_stats: files in the index.")
+    chunks: int = Field(default=0, description="get_stats: chunks in the index.")
+    bytes: int = Field(default=0, description="get_stats: bytes of source.")
+    languages: dict[str, int] = Field(default={}, description="get_stats: files of each.")
+    last_indexed_at: datetime | None = None
+    records: RecordCountsEntry | None = Field(default=None, description="get_stats.")
+    status: Literal["healthy", "degraded", "unhealthy"] = Field(
+        default="healthy", description="get_health: unhealthy means that calls fail."
+    )
+    database: DatabaseEntry | None = Field(default=None, description="get_health.")
+    embedder: EmbedderEntry | None = Field(default=None, description="get_health.")
+    workers: int = Field(default=0, description="get_health: processes that prepare an index.")
+    index: IndexEntry | None = Field(default=None, description="get_health: of this project.")
+    jobs: JobsEntry | None = Field(default=None, description="get_health: background indexing.")
+    second_tier: SecondTierEntry | None = Field(
+        default=None, description="get_health: how far the stronger model's vectors are."
+    )
+    problems: list[str] = Field(default=[], description="get_health: in words, with the way out.")
+    notices: list[str] = Field(
+        default=[], description="get_health: worth knowing, such as another model than configured."
+    )
+
+    def text_lines(self) -> Iterator[str]:
+        """A list as lines; sums and health field by field."""
+        if "projects" not in self.model_fields_set:
+            yield from super().text_lines()
+            return
+        yield page(len(self.projects), self.total, "projects", self.next_cursor)
+        for project in self.projects:
+            yield project.line()
+            yield from (INDENT + repository.line() for repository in project.repositories)
+
+
+@TOOLSET.tool("Look at projects", READS, operations=OPERATIONS)
+async def project(caller: Caller, arguments: ProjectQuestion) -> ProjectQuestionReply:
+    """See what projects hold and whether everything works.
+
+    - list: projects with repositories, sizes, languages (list_projects is shorter).
+    - get_stats: sums of one project, and how many records it has.
+    - get_health: database, model, index, jobs. Use it when calls fail or results are missing:
+      `problems` says why and the way out.
+    """
+    match arguments.operation:
+        case "list":
+            return await _list(caller, arguments)
+        case "get_stats":
+            return await _get_stats(caller, arguments)
+        case "get_health":
+            return await _get_health(caller, arguments)
+
+
+async def _list(caller: Caller, arguments: ProjectQuestion) -> ProjectQuestionReply:
+    page, now = await page_of_projects(caller, arguments)
+    facts = await caller.app.projects(page.items)
+    return ProjectQuestionReply(
+        projects=[*map(_with_repositories, facts)],
+        total=page.total,
+        next_cursor=page.next_cursor,
+        project_id=now.project_id,
+        project_source=now.source,
+    )
+
+
+async def _get_stats(caller: Caller, arguments: ProjectQuestion) -> ProjectQuestionReply:
+    from codebase_mcp.access.health import load_stats  # noqa: PLC0415 - not for the handshake
+
+    async with caller.enter(arguments.project_id, readonly=True) as opened:
+        sums, records = await load_stats(opened.tx)
+    return ProjectQuestionReply(
+        repositories=sums.repositories,
+        files=sums.files,
+        chunks=sums.chunks,
+        bytes=sums.size,
+        languages=sums.languages,
+        last_indexed_at=sums.last_indexed_at,
+        records=RecordCountsEntry.model_validate(records),
+        project_id=opened.project.project_id,
+        project_source=opened.source,
+    )
+
+
+async def _get_health(caller: Caller, arguments: ProjectQuestion) -> ProjectQuestionReply:
+    app = caller.app
+    health = await app.health(arguments.project_id, caller.identity)
+    index = health.index
+    reply = ProjectQuestionReply(
+        status=health.status,
+        database=DatabaseEntry.model_validate(health.database),
+        embedder=EmbedderEntry.model_validate(health.embedder),
+        workers=app.settings.workers,
+        index=None if index is None else IndexEntry.model_validate(index),
+        problems=health.problems,
+        notices=health.notices,
+    )
+    if health.secondary_model is not None:
+        reply.second_tier = SecondTierEntry.model_validate(health.secondary_model)
+    if health.jobs is not None:
+        reply.jobs = JobsEntry.model_validate(health.jobs)
+    if health.source is not None:
+        reply.project_id, reply.project_source = health.project_id, health.source
+    return reply
+
+
+async def page_of_projects(
+    caller: Caller, arguments: PageOfProjects
+) -> tuple[Page[Project], Current]:
+    """The projects of a page, and the project that calls without a project mean now.
+
+    Raises:
+        ProjectNotFound: the named project does not exist.
+    """
+    from codebase_mcp.access.resolution import Current  # noqa: PLC0415 - not for the handshake
+
+    resolver = caller.app.resolver
+    if arguments.project_id is not None:
+        only, source = await resolver.resolve(arguments.project_id, caller.identity)
+        await resolver.recheck(only, source)
+        return Page([only], 1, None), Current(only.project_id, source)
+    page = await caller.app.list_projects(
+        Paging.asked(arguments.limit, arguments.offset, arguments.cursor), caller.identity
+    )
+    return page, await resolver.current(caller.identity)
+
+
+def entry_of(project: Project) -> ProjectEntry:
+    """A project as clients see it."""
+    return ProjectEntry.made_from(project, name=project.name or project.project_id or DEFAULT_ID)
+
+
+def _with_repositories(facts: ProjectFacts) -> ProjectWithRepositories:
+    return ProjectWithRepositories(
+        **entry_of(facts.project).model_dump(),
+        repositories=[_repository(repository) for repository in facts.repositories],
+    )
+
+
+def _repository(facts: RepositoryFacts) -> RepositoryEntry:
+    is_whole = facts.indexed_at is not None and not facts.files_pending
+    return RepositoryEntry.made_from(facts, state="ready" if is_whole else "incomplete")
 
 
 class CreateProject(Arguments):
@@ -45,12 +310,14 @@ class CreateProject(Arguments):
     ] = None
 
 
-class CreateProjectReply(ProjectReply):
+class OneProjectReply(ProjectReply):
     name: str = ""
     description: str | None = None
     schema_name: str = ""
     created_at: datetime | None = None
 
+
+class CreateProjectReply(OneProjectReply):
     def text_lines(self) -> Iterator[str]:
         """Its id, which the caller may not have named."""
         yield f"created: {self.project_id}; switch_project works in it"
@@ -78,11 +345,7 @@ class SwitchProject(Arguments):
     ]
 
 
-class SwitchProjectReply(ProjectReply):
-    name: str = ""
-    description: str | None = None
-    schema_name: str = ""
-    created_at: datetime | None = None
+class SwitchProjectReply(OneProjectReply):
     note: str = Field(
         default="", description="Why calls without project_id still mean another project."
     )

@@ -1,31 +1,71 @@
-"""Replies: JSON, as structured content and as text; or a text for reading."""
+"""Replies and errors: JSON, as structured content and as text; or a text for reading."""
 
 from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, ClassVar
+import os
+from collections.abc import Collection, Iterator, Mapping
+from copy import copy
+from datetime import datetime
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 from uuid import uuid4
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, PrivateAttr
 
 from codebase_mcp.errors import CodebaseError, InternalError
-from codebase_mcp.telemetry.logs import bound
-from codebase_mcp.tools.clients import Replies
+from codebase_mcp.telemetry.stopwatch import bound
 from codebase_mcp.tools.schemas import without_references
 from codebase_mcp.tools.text import error_text, lines_of
 
 if TYPE_CHECKING:
     from fastmcp.tools.base import ToolResult
 
+    from codebase_mcp.settings.loading import Settings
+
 _log = logging.getLogger(__name__)
+
+Replies = Literal["json", "text"]
+
+IsoTime = Annotated[str, BeforeValidator(datetime.isoformat)]
+"""A time in ISO 8601."""
+
+
+def rounded(digits: int) -> AfterValidator:
+    """Rounds the values of a field."""
+    return AfterValidator(partial(round, ndigits=digits))
+
+
+class _Extended:
+    """A value with further attributes, which come first."""
+
+    def __init__(self, value: object, further: Mapping[str, object]) -> None:
+        self._value = value
+        self.__dict__.update(further)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._value, name)
 
 
 class ReplyPart(BaseModel):
     """A part of a reply; it can be made of any value that has its fields as attributes."""
 
     model_config = ConfigDict(from_attributes=True)
+
+    @classmethod
+    def made_from(cls, value: object, **further: object) -> Self:
+        """The part with the attributes of a value, and further attributes.
+
+        Optional fields that are as by default are left out.
+        """
+        part = cls.model_validate(_Extended(value, further) if further else value)
+        for name in [*part.model_fields_set]:
+            field = cls.model_fields[name]
+            if not field.is_required() and getattr(part, name) == field.default:
+                part.model_fields_set.discard(name)
+        return part
 
 
 class ErrorShape(BaseModel):
@@ -64,6 +104,22 @@ class Reply(ReplyPart):
     def text_lines(self) -> Iterator[str]:
         """The text after an error: every field, unless a reply has a better form."""
         yield from lines_of(self.model_dump(exclude_unset=True, exclude=set(self._not_listed)))
+
+
+class TextReply(Reply):
+    """A reply that may be only a text."""
+
+    _text: str | None = PrivateAttr(None)
+
+    @classmethod
+    def of_text(cls, text: str) -> Self:
+        """A reply that is this text."""
+        reply = cls()
+        reply._text = text
+        return reply
+
+    def as_text(self) -> str:
+        return super().as_text() if self._text is None else self._text
 
 
 def output_schema(model: type[Reply]) -> dict[str, Any]:
@@ -115,3 +171,48 @@ def _result(
 
     block = TextContent(type="text", text=text)
     return ToolResult(content=[block], structured_content=content, is_error=is_error)
+
+
+# What replaces a folder of the server in an error for a remote caller.
+HIDDEN = "…"
+
+
+def private_folders(settings: Settings) -> list[str]:
+    """Folders of the server: of its data and model, and where it was started; the longest first."""
+    from codebase_mcp.database.placement import SYSTEM_FOLDER  # noqa: PLC0415 - for errors alone
+
+    data, model = settings.data_dir, Path(settings.embedding_model or "").expanduser()
+    folders = {data, Path(os.path.realpath(data)), SYSTEM_FOLDER, Path.cwd()}
+    if model.is_absolute():
+        folders.add(model)
+    named = (str(folder) for folder in folders if folder.parent != folder)
+    return sorted(named, key=len, reverse=True)
+
+
+def redacted(
+    error: CodebaseError, arguments: Mapping[str, Any], folders: Collection[str]
+) -> CodebaseError:
+    """The error as a remote caller sees it; the log has it whole.
+
+    It has no lines of the database's log, and none of these folders unless the caller named them.
+    """
+    sent = json.dumps(arguments, ensure_ascii=False, default=str)
+    private = [folder for folder in folders if folder not in sent]
+    shown = copy(error)
+    shown.message, shown.hint = _without(private, error.message), _without(private, error.hint)
+    shown.details = _without(private, {k: v for k, v in error.details.items() if k != "log"})
+    # Invalid input is no fault of the server, and holds what the caller sent.
+    if shown.as_dict() != error.as_dict() and error.type != "InvalidInput":
+        _log.warning("details withheld from a remote caller: %s", error.as_dict())
+    return shown
+
+
+def _without(private: Collection[str], value: Any) -> Any:
+    if isinstance(value, str):
+        for folder in private:
+            value = value.replace(folder, HIDDEN)
+    elif isinstance(value, dict):
+        return {key: _without(private, inner) for key, inner in value.items()}
+    elif isinstance(value, list):
+        return [_without(private, inner) for inner in value]
+    return value

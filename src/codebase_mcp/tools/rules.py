@@ -169,7 +169,7 @@ def check_project_id(project_id: str | None, field: str = "project_id") -> str |
 
 
 def check_repo_path(repo_path: str, field: str = "repo_path") -> str:
-    """An absolute path; `settings/reach.py` decides whether the caller may read it."""
+    """An absolute path; `settings/repository.py` decides whether the caller may read it."""
     try:
         check_path(repo_path)
     except InvalidInput as error:

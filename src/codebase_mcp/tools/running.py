@@ -1,23 +1,26 @@
-"""Running and waiting calls, and their end at shutdown."""
+"""Running and waiting calls, and their end: at shutdown, or when their client disconnects."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import AsyncExitStack, asynccontextmanager
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakValueDictionary
 
 import anyio
 
 from codebase_mcp.errors import Overloaded, ShuttingDown
 
+if TYPE_CHECKING:
+    from starlette.requests import Request
+
 Content = TypeVar("Content")
 
 # A cancelled call closes its transaction first. After this time it is abandoned.
 _CANCEL_S = 0.5
 # A search takes some hundredths of a second, so this is the work of a few seconds.
-_WAITING_PER_PLACE = 16
+_WAITING_PER_SLOT = 16
 # Each takes about 20 KB.
 _WAITING_OF_A_CLIENT = 10_000
 # Clients and proxies give up after 30 or 60 seconds, and then call again.
@@ -28,8 +31,8 @@ _RETRY_AFTER_S = 2
 class _Share:
     """Slots for calls, and the number of calls that wait for a slot."""
 
-    def __init__(self, places: int, most_waiting: int) -> None:
-        self.places = asyncio.Semaphore(places)
+    def __init__(self, slots: int, most_waiting: int) -> None:
+        self.slots = asyncio.Semaphore(slots)
         self.most_waiting = most_waiting
         self.waiting = 0
 
@@ -48,17 +51,17 @@ class CallQueue:
     """
 
     def __init__(
-        self, name: str, places: int, *, wait_s: float | None = _WAIT_S, single_client: bool = False
+        self, name: str, slots: int, *, wait_s: float | None = _WAIT_S, single_client: bool = False
     ) -> None:
         self._name = name
-        self._places = places
-        self._most_waiting = _WAITING_OF_A_CLIENT if single_client else places * _WAITING_PER_PLACE
+        self._slots = slots
+        self._most_waiting = _WAITING_OF_A_CLIENT if single_client else slots * _WAITING_PER_SLOT
         self._wait_s = None if single_client else wait_s
-        self._whole = _Share(places, self._most_waiting)
+        self._whole = _Share(slots, self._most_waiting)
         self._of_caller: WeakValueDictionary[str, _Share] = WeakValueDictionary()
 
     @asynccontextmanager
-    async def place(self, caller: str | None = None) -> AsyncIterator[None]:
+    async def slot(self, caller: str | None = None) -> AsyncIterator[None]:
         """A slot, while the block runs; without a name there is only this caller.
 
         Raises:
@@ -73,7 +76,7 @@ class CallQueue:
             try:
                 async with asyncio.timeout(self._wait_s):
                     for share in shares:
-                        await taken.enter_async_context(share.places)
+                        await taken.enter_async_context(share.slots)
             except TimeoutError:
                 raise self.overloaded() from None
             finally:
@@ -85,7 +88,7 @@ class CallQueue:
         """The share of a caller in the queue; kept while it has calls."""
         share = self._of_caller.get(caller)
         if share is None:
-            share = _Share(max(1, self._places // 2), max(1, self._most_waiting // 2))
+            share = _Share(max(1, self._slots // 2), max(1, self._most_waiting // 2))
             self._of_caller[caller] = share
         return share
 
@@ -172,3 +175,29 @@ def shutting_down(what: str) -> ShuttingDown:
         f"The server is shutting down: {what}",
         hint="Call again when the server is back. What an index run has stored is kept.",
     )
+
+
+async def until_hang_up(request: Request, call: Coroutine[Any, Any, Content]) -> Content:
+    """The result of a call, which is cancelled when its client disconnects.
+
+    Raises:
+        ClientDisconnect: the client has disconnected.
+    """
+    from starlette.requests import ClientDisconnect  # noqa: PLC0415 - for HTTP alone
+
+    answer, hang_up = asyncio.create_task(call), asyncio.create_task(_hang_up(request))
+    both: tuple[asyncio.Task[Any], ...] = (answer, hang_up)
+    try:
+        await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+        if answer.done():
+            return answer.result()
+        raise ClientDisconnect
+    finally:
+        for task in both:
+            task.cancel()
+        await asyncio.wait(both)
+
+
+async def _hang_up(request: Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass

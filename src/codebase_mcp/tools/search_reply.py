@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Literal
 from uuid import UUID
 
-from pydantic import BaseModel, Field, PrivateAttr
+from pydantic import AfterValidator, BeforeValidator, Field, PrivateAttr
 
 from codebase_mcp.index.progress import RunPhase
 from codebase_mcp.model import WORKTREE
-from codebase_mcp.tools.fields import NoteReply, ScopeReply, note_replies, scope_reply
-from codebase_mcp.tools.reply import Reply, as_text
-from codebase_mcp.tools.search_help import HelpReply, help_reply
+from codebase_mcp.tools.fields import NoteReply, ScopeReply
+from codebase_mcp.tools.reply import IsoTime, ReplyPart, TextReply, as_text, rounded
 
 if TYPE_CHECKING:
     from codebase_mcp.app.app import SearchReport
     from codebase_mcp.app.freshness.verified_search import IndexFreshness
     from codebase_mcp.search.hits import Hit
-    from codebase_mcp.symbols.usage import Usage
 
 
-class OtherPlace(BaseModel):
+class OtherPlace(ReplyPart):
     """Another good place in the file of a result."""
 
     start_line: int
@@ -30,7 +28,7 @@ class OtherPlace(BaseModel):
     score: float
 
 
-class SameText(BaseModel):
+class SameText(ReplyPart):
     """Where else the very same text stands."""
 
     repository_id: UUID
@@ -39,34 +37,38 @@ class SameText(BaseModel):
     end_line: int
 
 
-class LastChange(BaseModel):
+class LastChange(ReplyPart):
     """The commit that last changed the lines of a result; null where they are uncommitted."""
 
     commit: str | None
     author: str
-    date: str | None
+    date: IsoTime | None
     subject: str
 
 
-class UsingPlace(BaseModel):
+class UsingPlace(ReplyPart):
     """A line that uses a result, and the definition around it."""
 
-    file_path: str
+    file_path: str = Field(validation_alias="path")
     line: int
     symbol: str | None
 
 
-class UsageReply(BaseModel):
+class UsageReply(ReplyPart):
     """The first places that use a result for certain; several uses in a definition are one."""
 
-    how: Literal["called", "used"]
+    how: Annotated[
+        Literal["called", "used"],
+        BeforeValidator(lambda is_called: "called" if is_called else "used"),
+        Field(validation_alias="is_called"),
+    ]
     places: list[UsingPlace]
     more: int = Field(description="Further places like these.")
     in_tests: int = Field(description="Places in tests, where those given are in code.")
     is_all: bool = Field(description="False: the name is so common that there may be others.")
 
 
-class CodeResult(BaseModel):
+class CodeResult(ReplyPart):
     """A chunk of a file, as it was indexed. Lines are 1-based and inclusive."""
 
     chunk_id: UUID
@@ -88,11 +90,17 @@ class CodeResult(BaseModel):
     file_kind: str
     more_in_file: list[OtherPlace] = Field(default=[])
     also_at: list[SameText] = Field(default=[])
-    commit: str | None = Field(default=None, description="With ref: the commit that has it.")
+    commit: Annotated[
+        str | None,
+        AfterValidator(lambda view: None if view == WORKTREE else view),
+        Field(validation_alias="view", description="With ref: the commit that has it."),
+    ] = None
     change: Literal["added", "changed", "removed"] | None = Field(
         default=None, description="With a range as ref: how it came about."
     )
-    signals: dict[str, float] = Field(default={}, description="With explain: what made the rank.")
+    signals: dict[str, Annotated[float, rounded(4)]] = Field(
+        default={}, description="With explain: what made the rank."
+    )
     notes: list[NoteReply] = Field(default=[], description="With with_notes: what is known here.")
     last_change: LastChange | None = Field(default=None, description="With with_history.")
     usage: UsageReply | None = Field(
@@ -100,23 +108,23 @@ class CodeResult(BaseModel):
     )
 
 
-class BriefResult(BaseModel):
+class BriefResult(ReplyPart):
     """A result as callers that name a collection get it."""
 
-    file: str
+    file: str = Field(validation_alias="file_path")
     content: str
-    relevance_score: float
-    line_number: int
+    relevance_score: float = Field(validation_alias="similarity_score")
+    line_number: int = Field(validation_alias="start_line")
     notes: list[NoteReply] = Field(default=[], description="With with_notes: what is known here.")
     last_change: LastChange | None = Field(default=None, description="With with_history.")
 
 
-class RepositoryName(BaseModel):
+class RepositoryName(ReplyPart):
     name: str
     root: str
 
 
-class IndexState(BaseModel):
+class IndexState(ReplyPart):
     """How far the results can be relied upon."""
 
     state: Literal[
@@ -132,8 +140,8 @@ class IndexState(BaseModel):
     files_pending: int = Field(description="Known not to be in the index as they are now.")
     files_failed: int
     files_skipped: int
-    indexed_at: str | None
-    checked_at: str | None = Field(description="When it was last compared with the files.")
+    indexed_at: IsoTime | None
+    checked_at: IsoTime | None = Field(description="When it was last compared with the files.")
     progress_percent: float | None = Field(default=None, description="While indexing: files done.")
     current_phase: RunPhase | None = Field(default=None, description="With progress_percent.")
     estimated_time_remaining: int | None = Field(
@@ -141,20 +149,27 @@ class IndexState(BaseModel):
     )
 
 
-class TextReply(Reply):
-    """A reply that may be only a text."""
+class BetterFileReply(ReplyPart):
+    repository_id: UUID
+    file_path: str
+    similarity_score: float
 
-    _text: str | None = PrivateAttr(None)
 
-    @classmethod
-    def of_text(cls, text: str) -> Self:
-        """A reply that is this text."""
-        reply = cls()
-        reply._text = text
-        return reply
+class HelpReply(ReplyPart):
+    """Why the results are few or poor, and what to ask instead."""
 
-    def as_text(self) -> str:
-        return super().as_text() if self._text is None else self._text
+    hint: str = Field(description="What to do next.")
+    reasons: list[str]
+    words: dict[str, int] = Field(description="In how many chunks each word of the query occurs.")
+    nearest_words: dict[str, list[str]] = Field(
+        validation_alias="nearest",
+        description="For words that this code lacks or hardly uses: its own words that are near.",
+    )
+    without_filters: BetterFileReply | None = Field(
+        default=None,
+        validation_alias="better",
+        description="The best file where the filters hide a better one.",
+    )
 
 
 class SearchReply(TextReply):
@@ -206,9 +221,9 @@ def full_reply(report: SearchReport) -> SearchReply:
         schema_name=report.project.schema_name,
         latency_ms=round(report.latency_ms, 2),
         project_source=report.project_source,
-        scope=scope_reply(report.scope),
+        scope=ScopeReply.model_validate(report.scope),
         repositories={
-            str(s.repository_id): RepositoryName(name=s.name, root=s.root) for s in answer.snapshots
+            str(s.repository_id): RepositoryName.model_validate(s) for s in answer.snapshots
         },
         index=index_state(report.index),
     )
@@ -217,7 +232,7 @@ def full_reply(report: SearchReport) -> SearchReply:
     if answer.total_is_lower_bound:
         reply.total_is_lower_bound = True
     if report.usage is not None and isinstance(first := results[0], CodeResult):
-        first.usage = _usage(report.usage)
+        first.usage = UsageReply.model_validate(report.usage)
     return _with_more(reply, report)
 
 
@@ -230,15 +245,7 @@ def brief_reply(report: SearchReport) -> SearchReply:
 
 def brief_results(report: SearchReport) -> list[BriefResult]:
     """The results in the form for callers that name a collection."""
-    return [
-        BriefResult(
-            file=hit.file_path,
-            content=hit.content,
-            relevance_score=hit.similarity_score,
-            line_number=hit.start_line,
-        )
-        for hit in report.answer.hits
-    ]
+    return [*map(BriefResult.model_validate, report.answer.hits)]
 
 
 def _with_more(reply: SearchReply, report: SearchReport) -> SearchReply:
@@ -246,15 +253,12 @@ def _with_more(reply: SearchReply, report: SearchReport) -> SearchReply:
     if report.answer.secondary_model is not None:
         reply.second_tier = report.answer.secondary_model
     if report.help is not None:
-        reply.help = help_reply(report.help)
+        reply.help = HelpReply.made_from(report.help)
     for result, notes in zip(reply.results, report.notes, strict=False):
-        result.notes = note_replies(notes)
+        result.notes = [*map(NoteReply.made_from, notes)]
     for result, change in zip(reply.results, report.last_changes, strict=False):
         if change is not None:
-            date = change.date.isoformat() if change.date else None
-            result.last_change = LastChange(
-                commit=change.commit, author=change.author, date=date, subject=change.subject
-            )
+            result.last_change = LastChange.model_validate(change)
     return reply
 
 
@@ -310,48 +314,15 @@ def _chars(reply: SearchReply) -> int:
     return len(as_text(reply.model_dump(mode="json", exclude_unset=True)))
 
 
-# The fields that a result always has are those of a hit.
-_HIT_FIELDS = [name for name, field in CodeResult.model_fields.items() if field.is_required()]
-
-
 def _result(hit: Hit) -> CodeResult:
-    result = CodeResult(**{name: getattr(hit, name) for name in _HIT_FIELDS})
-    if hit.more_in_file:
-        result.more_in_file = [
-            OtherPlace.model_validate(lines, from_attributes=True) for lines in hit.more_in_file
-        ]
-    if hit.also_at:
-        result.also_at = [
-            SameText.model_validate(copy, from_attributes=True) for copy in hit.also_at
-        ]
-    if hit.view != WORKTREE:
-        result.commit = hit.view
-    result.change = hit.change
-    if hit.signals:
-        result.signals = {name: round(value, 4) for name, value in hit.signals.items()}
+    result = CodeResult.made_from(hit)
+    result.change = hit.change  # null unless a change was searched
     return result
-
-
-def _usage(usage: Usage) -> UsageReply:
-    return UsageReply(
-        how="called" if usage.is_called else "used",
-        places=[UsingPlace(file_path=p.path, line=p.line, symbol=p.symbol) for p in usage.places],
-        more=usage.more,
-        in_tests=usage.in_tests,
-        is_all=usage.is_all,
-    )
 
 
 def index_state(freshness: IndexFreshness) -> IndexState:
     """The state of an index as clients see it."""
-    state = IndexState(
-        state=freshness.state,
-        files_pending=freshness.files_pending,
-        files_failed=freshness.files_failed,
-        files_skipped=freshness.files_skipped,
-        indexed_at=freshness.indexed_at.isoformat() if freshness.indexed_at else None,
-        checked_at=freshness.checked_at.isoformat() if freshness.checked_at else None,
-    )
+    state = IndexState.model_validate(freshness)
     if freshness.percent is not None:
         state.progress_percent = freshness.percent
         state.current_phase = freshness.phase

@@ -30,20 +30,26 @@ from fastmcp.exceptions import NotFoundError
 from fastmcp.server.dependencies import get_context
 from fastmcp.server.middleware import CallNext, Middleware, MiddlewareContext
 from fastmcp.tools.base import InputRequiredToolResult, Tool, ToolResult
+from mcp.server.lowlevel import Server
 from mcp_types import CallToolRequestParams, ListToolsRequest, NotificationParams, ToolAnnotations
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import PrivateAttr
 
 from codebase_mcp.access.identity import FULL_ACCESS, Access, Identity
 from codebase_mcp.errors import CodebaseError, forget_locals
-from codebase_mcp.tools.callers import identity_in
+from codebase_mcp.tools.callers import ClientRoots, identity_in, replies_for
 from codebase_mcp.tools.calling import AppFactory, ReportProgress, reply_of
 from codebase_mcp.tools.catalog import tools_of, toolsets, unknown_tool
-from codebase_mcp.tools.clients import Replies, replies_for
-from codebase_mcp.tools.protocol_server import protocol_server
-from codebase_mcp.tools.redaction import private_folders, redacted
-from codebase_mcp.tools.reply import Reply, failure, output_schema, success, unexpected
-from codebase_mcp.tools.roots import ClientRoots
+from codebase_mcp.tools.reply import (
+    Replies,
+    Reply,
+    failure,
+    output_schema,
+    private_folders,
+    redacted,
+    success,
+    unexpected,
+)
 from codebase_mcp.tools.running import CallQueue, RunningCalls, shutting_down
 from codebase_mcp.tools.toolset import Hints, ToolSpec
 
@@ -331,6 +337,16 @@ class Listing(Middleware):
     def _replies(self, context: MiddlewareContext[Any]) -> Replies:
         within = context.fastmcp_context
         return "json" if within is None else self._holder.replies_to(within)
+
+
+def protocol_server(server: FastMCP[None]) -> Server[Any]:
+    """The server of the MCP SDK, which answers messages; FastMCP has no public name for it.
+
+    Checked with fastmcp 4.1.2. Needed to serve streams of our own on stdio, and to answer for the
+    schema of one tool. If it is gone, use ``FastMCP.run_stdio_async`` and leave out the schemas:
+    then lines that are no messages get no reply, and calls over HTTP take longer.
+    """
+    return server._mcp_server
 
 
 def server_of(holder: AppHolder, names: Iterable[str], *, closes: bool = True) -> FastMCP[None]:

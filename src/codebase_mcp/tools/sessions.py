@@ -1,4 +1,4 @@
-"""The tool ``session`` of the toolset ``memory``: stretches of work."""
+"""The tool ``session`` of the toolset ``memory``: stretches of work, and what they observed."""
 
 from __future__ import annotations
 
@@ -9,12 +9,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 from uuid import UUID
 
-from pydantic import BaseModel, Field
+from pydantic import Field
 
+from codebase_mcp.records.vocabulary import ObservationType
 from codebase_mcp.tools.arguments import Arguments
-from codebase_mcp.tools.fields import ProjectId, RecordReply, ShownName
-from codebase_mcp.tools.observations import ObservationReply, observation_reply
-from codebase_mcp.tools.reply import ReplyPart
+from codebase_mcp.tools.fields import (
+    AnchorReply,
+    ProjectId,
+    RecordReply,
+    ShownName,
+    anchor_lines,
+)
+from codebase_mcp.tools.reply import ReplyPart, rounded
 from codebase_mcp.tools.rules import MAX_SESSION_ID_CHARS, text
 from codebase_mcp.tools.text import joined, moment
 from codebase_mcp.tools.toolset import REPEATS, Caller, Operation, ToolSpec
@@ -26,6 +32,9 @@ if TYPE_CHECKING:
     from codebase_mcp.source.git import Head
 
 OBSERVATIONS_SHOWN = 20
+PREVIEW_CHARS = 200
+
+Detail = Literal["full", "preview"]
 
 
 class Session(Arguments):
@@ -36,6 +45,45 @@ class Session(Arguments):
         Field(description="A name that you choose: auth-refactor-2."),
     ]
     project_id: ProjectId = None
+
+
+class ObservationReply(ReplyPart):
+    """Something that was observed."""
+
+    id: UUID
+    content: str
+    type: ObservationType
+    relevance_score: Annotated[float, rounded(4)] | None = Field(
+        validation_alias="relevance",
+        description="How surely it answers the query, 0 to 1; null where nothing was asked.",
+    )
+    created_at: datetime
+    tags: list[str]
+    session_id: str | None
+    anchors: list[AnchorReply]
+    truncated: bool = Field(default=False, description="The content goes on: get shows all.")
+
+    def text_lines(self) -> Iterator[str]:
+        """A line about it, its anchors, and its content."""
+        score = self.relevance_score
+        yield joined(
+            str(self.id),
+            self.type,
+            moment(self.created_at),
+            None if score is None else f"{score:.2f}",
+            f"tags: {', '.join(self.tags)}" if self.tags else None,
+            f"session: {self.session_id}" if self.session_id else None,
+        )
+        yield from anchor_lines(self.anchors)
+        yield self.content + (" …" if self.truncated else "")
+
+
+def observation_reply(observation: Observation, detail: Detail) -> ObservationReply:
+    """An observation, whole or its beginning."""
+    content, cut = observation.content, False
+    if detail == "preview":
+        content, cut = preview(content)
+    return ObservationReply.made_from(observation, content=content, truncated=cut)
 
 
 class TaskTouched(ReplyPart):
@@ -57,7 +105,7 @@ class AgentSeen(ReplyPart):
     last_active_at: datetime | None
 
 
-class SessionContext(BaseModel):
+class SessionContext(ReplyPart):
     """The work in a session, and its branch and commit."""
 
     observations: list[ObservationReply] = Field(description="The newest 20, as previews.")
@@ -116,37 +164,25 @@ async def session(caller: Caller, arguments: Session) -> SessionReply:
     - get_context: observations, tasks, agents, branch and commit of a session, to pick up where
       somebody left off.
     """
-    match arguments.operation:
-        case "start":
-            return await _start(caller, arguments)
-        case "end":
-            return await _end(caller, arguments)
-        case "get_context":
-            return await _get_context(caller, arguments)
+    # Imports within functions are not for the handshake.
+    from codebase_mcp.records.sessions import end_session, start_session  # noqa: PLC0415
 
-
-async def _start(caller: Caller, arguments: Session) -> SessionReply:
-    from codebase_mcp.records.sessions import start_session  # noqa: PLC0415 - not for the
-    # handshake, like all imports within functions
-
-    directory = caller.identity.directory
+    if arguments.operation == "get_context":
+        return await _get_context(caller, arguments)
+    directory, session_id = caller.identity.directory, arguments.session_id
     head = await _head_of(directory)
     async with caller.enter(arguments.project_id) as project:
-        started = await start_session(
-            project.tx, arguments.session_id, project.owner, directory, head
-        )
+        if arguments.operation == "start":
+            record = await start_session(project.tx, session_id, project.owner, directory, head)
+        else:
+            record = await end_session(project.tx, session_id, head)
+    is_start = arguments.operation == "start"
     return SessionReply.of(
-        project, session_id=started.id, status="started", timestamp=started.started_at
+        project,
+        session_id=record.id,
+        status="started" if is_start else "ended",
+        timestamp=record.started_at if is_start else record.ended_at,
     )
-
-
-async def _end(caller: Caller, arguments: Session) -> SessionReply:
-    from codebase_mcp.records.sessions import end_session  # noqa: PLC0415
-
-    head = await _head_of(caller.identity.directory)
-    async with caller.enter(arguments.project_id) as project:
-        ended = await end_session(project.tx, arguments.session_id, head)
-    return SessionReply.of(project, session_id=ended.id, status="ended", timestamp=ended.ended_at)
 
 
 async def _get_context(caller: Caller, arguments: Session) -> SessionReply:
@@ -177,16 +213,13 @@ def _context(
     agents: list[AgentActivity],
 ) -> SessionContext:
     is_checked_out = head.branch is not None or head.commit is not None
-    return SessionContext(
+    return SessionContext.made_from(
+        record,
         observations=[observation_reply(each, "preview") for each in observations],
         tasks=[TaskTouched.model_validate(task) for task in tasks],
         agents=[AgentSeen.model_validate(agent) for agent in agents],
         branch=head.branch if is_checked_out else record.start_branch,
         commit=head.commit if is_checked_out else record.start_commit,
-        start_branch=record.start_branch,
-        start_commit=record.start_commit,
-        started_at=record.started_at,
-        ended_at=record.ended_at,
     )
 
 
@@ -210,3 +243,18 @@ SESSION = ToolSpec.of(
         "get_context": Operation(("session_id",), scope="read"),
     },
 )
+
+
+def preview(content: str) -> tuple[str, bool]:
+    """The first 200 characters, back to the end of a word; and whether anything was cut."""
+    if len(content) <= PREVIEW_CHARS:
+        return content, False
+    cut = content[:PREVIEW_CHARS]
+    if not content[PREVIEW_CHARS].isspace():
+        cut = cut[: _last_space(cut)]
+    return cut.rstrip(), True
+
+
+def _last_space(text: str) -> int:
+    """The position of the last white space of a text; its length if it has none."""
+    return next((i for i in reversed(range(len(text))) if text[i].isspace()), len(text))

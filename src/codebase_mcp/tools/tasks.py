@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from datetime import datetime
-from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
+from typing import Annotated, Any, Literal
 from uuid import UUID
 
 from pydantic import ConfigDict, Field
@@ -30,9 +30,6 @@ from codebase_mcp.tools.reply import ReplyPart
 from codebase_mcp.tools.rules import Limits, check_text, record_id, text
 from codebase_mcp.tools.text import INDENT, body, joined, moment, page
 from codebase_mcp.tools.toolset import READS, Caller, Hints, Toolset
-
-if TYPE_CHECKING:
-    from codebase_mcp.records.tasks import TaskChanges
 
 TOOLSET = Toolset(
     "tasks", "Begin with list_tasks; keep status, branch and commit true with update_task."
@@ -203,7 +200,7 @@ async def create_task(caller: Caller, arguments: CreateTask) -> TaskReply:
     can be checked.
 
     Not for the steps of what you do right now, nor for findings: those are memory's. See list_tasks
-    first whether it is tproject. Next: update_task when work begins.
+    first whether it is there. Next: update_task when work begins.
     """
     from codebase_mcp.records.tasks import create_task as create  # noqa: PLC0415
 
@@ -264,7 +261,5 @@ async def update_task(caller: Caller, arguments: UpdateTask) -> TaskReply:
     if "anchors" in changes:
         changes["anchors"] = places_of(arguments.anchors)
     async with caller.enter(arguments.project_id) as project:
-        task = await update(
-            project.tx, arguments.task_id, cast("TaskChanges", changes), owner=project.owner
-        )
+        task = await update(project.tx, arguments.task_id, changes, owner=project.owner)
     return ChangedTaskReply.of(project, task)

@@ -1,11 +1,17 @@
-"""Writes replies as text: short lines, whole ids, no empty values."""
+"""Writes replies as text: short lines, whole ids, no empty values, paths that can be opened."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from codebase_mcp.printable import printable_line
+
+if TYPE_CHECKING:
+    from codebase_mcp.app.scopes import CallScope
 
 INDENT = "  "
 _EMPTY: tuple[object, ...] = (None, "", [], {}, ())
@@ -14,6 +20,11 @@ _EMPTY: tuple[object, ...] = (None, "", [], {}, ())
 def moment(at: datetime) -> str:
     """A time, to the minute, in UTC."""
     return at.astimezone(UTC).strftime("%Y-%m-%d %H:%MZ")
+
+
+def counted(count: int, noun: str) -> str:
+    """A number with its noun."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def compact(value: Any) -> str:
@@ -30,6 +41,11 @@ def body(label: str, text: str | None) -> Iterator[str]:
 def joined(*parts: str | None, by: str = "  ") -> str:
     """The parts on a line, without the empty parts."""
     return by.join(part for part in parts if part)
+
+
+def size_of(lines: Iterable[str]) -> int:
+    """The number of characters of some lines, with their ends."""
+    return sum(len(line) + 1 for line in lines)
 
 
 def page(count: int, total: int, kind: str, next_cursor: str | None) -> str:
@@ -102,3 +118,33 @@ def _where(details: dict[str, Any], shown: str) -> Iterator[str]:
     further = {k: v for k, v in details.items() if v not in _EMPTY and str(v) not in shown}
     if further:
         yield _inline(further)
+
+
+def shown_path(scope: CallScope, root: str, path: str) -> str:
+    """The path of a file of the repository at ``root``, for a reader who wants to open it.
+
+    It is relative to the directory of the caller; outside of it, or where the caller has several
+    directories, it is absolute. A caller over HTTP has no directory: the path is relative to the
+    root, or absolute where there are several repositories.
+    """
+    whole = Path(root, path)
+    if not scope.directories:
+        return printable_line(str(whole) if len(scope.trees) > 1 else path)
+    if len(scope.directories) == 1:
+        base = scope.directories[0].resolve()
+        if whole.is_relative_to(base):
+            return printable_line(str(whole.relative_to(base)))
+    return printable_line(str(whole))
+
+
+def scope_note(scope: CallScope) -> tuple[str, ...]:
+    """A line on the repositories that a call meant; nothing where its caller knows them.
+
+    A caller knows the repository that they stand in, and a project that they named.
+    """
+    count = len(scope.trees)
+    name = scope.project.project_id
+    parts = [f"{count} repositories"] if count > 1 else []
+    if name is not None and scope.source != "explicit":
+        parts.append(f"project {name} ({scope.source})")
+    return (f"[in {' of '.join(parts)}]",) if parts else ()

@@ -11,8 +11,7 @@ from codebase_mcp.access.identity import SCOPES
 from codebase_mcp.errors import PermissionDenied
 from codebase_mcp.settings.table import MAX_REPLY_CHARS
 from codebase_mcp.tools.arguments import Arguments
-from codebase_mcp.tools.clients import Replies
-from codebase_mcp.tools.reply import Reply
+from codebase_mcp.tools.reply import Replies, Reply
 from codebase_mcp.tools.schemas import input_schema, listed_schema, model_schema
 
 if TYPE_CHECKING:

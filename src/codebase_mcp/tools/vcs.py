@@ -3,46 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
 
 from codebase_mcp.errors import InvalidInput
-from codebase_mcp.tools import vcs_search
 from codebase_mcp.tools.arguments import Arguments
-from codebase_mcp.tools.fields import RepositoryChoice, named_repository, scope_reply
+from codebase_mcp.tools.catalog import tool_named
+from codebase_mcp.tools.code import index_reply, index_with_progress
+from codebase_mcp.tools.fields import RepositoryChoice, ScopeReply, named_repository
 from codebase_mcp.tools.rules import PROJECT_ID, QUERY, REF, REPO_PATH, text
+from codebase_mcp.tools.search_reply import brief_results
 from codebase_mcp.tools.toolset import REPEATS, Caller, Operation, Toolset
 from codebase_mcp.tools.vcs_reply import (
-    CompanionEntry,
-    DifferenceEntry,
-    PlaceEntry,
-    ReasonEntry,
-    SymbolEntry,
-    UserEntry,
+    MAX_FILES,
+    CommitEntry,
+    IndexedRef,
     VcsReply,
+    comparison_reply,
+    impact_reply,
 )
 
 if TYPE_CHECKING:
     from codebase_mcp.app.changes import Repository
-    from codebase_mcp.changes.compare import Comparison, Difference, Differences
-    from codebase_mcp.changes.impact import Change, Impact
-    from codebase_mcp.changes.symbols import ChangedSymbol
+    from codebase_mcp.changes.impact import Change
     from codebase_mcp.source.git_directory import GitRepository
 
 TOOLSET = Toolset(
     "vcs", "vcs compare_branches before a review or merge, analyze_impact before a commit."
 )
 
-# Definitions of a file that are listed as added, as changed, as removed or as moved.
-MAX_SYMBOLS = 100
 MAX_REF_CHARS = 500
-# Files that are listed by default.
-MAX_FILES = 100
-# Files that change together with the changed files; look_at_first has the likeliest of them.
-MAX_TOGETHER = 20
+# The results of a search without a limit.
+DEFAULT_RESULTS = 10
 
 OPERATIONS = {
     "index_repository": Operation(("repository_path",), ("branches", "depth", "ignore_patterns")),
@@ -141,11 +135,11 @@ async def vcs(caller: Caller, arguments: Vcs) -> VcsReply:
     Nothing is checked out.
     """
     if arguments.operation == "index_repository":
-        return await vcs_search.index(caller, arguments)
+        return await _index(caller, arguments)
     if arguments.operation == "search_branch":
-        return await vcs_search.search_branch(caller, arguments)
+        return await _search_branch(caller, arguments)
     if arguments.operation == "search_history":
-        return await vcs_search.search_history(caller, arguments)
+        return await _search_history(caller, arguments)
     if arguments.operation == "analyze_impact":
         _check_change(arguments)
     repository = await caller.app.changes.repository(
@@ -170,6 +164,118 @@ def _check_change(arguments: Vcs) -> None:
     )
 
 
+async def _index(caller: Caller, arguments: Vcs) -> VcsReply:
+    """Index a repository and some of its branches."""
+    assert arguments.repository_path is not None
+    report = await index_with_progress(
+        caller,
+        partial(
+            caller.app.index,
+            arguments.repository_path,
+            arguments.collection,
+            history_depth=arguments.depth,
+            ignore_patterns=arguments.ignore_patterns,
+            branches=arguments.branches or (),
+            identity=caller.identity,
+        ),
+    )
+    run, runs = report.run, report.branches
+    if caller.replies == "text":
+        lines = [
+            f"{name} {ref.commit}: {ref.chunks_created} new chunks" for name, ref in runs.items()
+        ]
+        return VcsReply.of_text("\n".join([index_reply(report).as_text(), *lines]))
+    return VcsReply(
+        status=run.status,
+        files_processed=run.files_indexed + run.files_unchanged,
+        chunks_created=run.chunks_created + sum(ref.chunks_created for ref in runs.values()),
+        branches=[
+            IndexedRef(name=name, commit=ref.commit, chunks_created=ref.chunks_created)
+            for name, ref in runs.items()
+        ],
+        errors=[*run.errors, *(error for ref in runs.values() for error in ref.errors)],
+        notices=[run.notice] if run.notice else [],
+        repository_id=str(run.repository_id),
+        project_id=report.project.project_id,
+        project_source=report.project_source,
+    )
+
+
+async def _search_branch(caller: Caller, arguments: Vcs) -> VcsReply:
+    """Search a branch, a tag, a commit, or a change."""
+    from codebase_mcp.search.help import secondary_note  # noqa: PLC0415 - not for the handshake
+    from codebase_mcp.tools import answers  # noqa: PLC0415
+
+    assert arguments.query is not None
+    report = await answers.search(
+        caller.app,
+        arguments.query,
+        arguments.collection,
+        caller.identity,
+        repository=named_repository(arguments.repository_id),
+        ref=arguments.branch,
+        limit=_limit(caller, arguments),
+        by_definition=caller.replies == "text",
+    )
+    if caller.replies == "text":
+        from codebase_mcp.tools.replies.search import search_text  # noqa: PLC0415
+
+        return VcsReply.of_text(search_text(report, caller.reply_budget()))
+    return VcsReply(
+        project_id=report.project.project_id,
+        project_source=report.project_source,
+        scope=ScopeReply.model_validate(report.scope),
+        results=brief_results(report),
+        count=len(report.answer.hits),
+        query_time_ms=round(report.latency_ms),
+        notices=[*filter(None, [secondary_note(report.answer.secondary_model)])],
+    )
+
+
+async def _search_history(caller: Caller, arguments: Vcs) -> VcsReply:
+    """Search the commits."""
+    from codebase_mcp.tools.answers import search_history as answer  # noqa: PLC0415
+
+    report = await answer(
+        caller.app,
+        arguments.query,
+        arguments.collection,
+        caller.identity,
+        repository=named_repository(arguments.repository_id),
+        path=arguments.path,
+        author=arguments.author,
+        since=arguments.since,
+        until=arguments.until,
+        limit=_limit(caller, arguments),
+    )
+    if caller.replies == "text":
+        from codebase_mcp.tools.replies.changes import history_text  # noqa: PLC0415
+
+        return VcsReply.of_text(history_text(report, caller.reply_budget()))
+    return VcsReply(
+        project_id=report.project.project_id,
+        project_source=report.project_source,
+        scope=ScopeReply.model_validate(report.scope),
+        commits=[*map(CommitEntry.model_validate, report.commits)],
+        count=len(report.commits),
+        query_time_ms=round(report.latency_ms),
+        notices=list(report.notices),
+    )
+
+
+def _limit(caller: Caller, arguments: Vcs) -> int:
+    """The limit of a search, with the bounds that search_code has for this caller.
+
+    Raises:
+        InvalidInput: it is out of bounds.
+    """
+    if arguments.limit is None:
+        return DEFAULT_RESULTS
+    search = tool_named("search_code").arguments_for(caller.given)
+    search.checked({"query": arguments.query or "any", "limit": arguments.limit})
+    return arguments.limit
+
+
 async def _compare(caller: Caller, arguments: Vcs, repository: Repository) -> VcsReply:
     assert arguments.branch_a is not None
     assert arguments.branch_b is not None
@@ -178,7 +284,7 @@ async def _compare(caller: Caller, arguments: Vcs, repository: Repository) -> Vc
     )
     if caller.replies == "text":
         from codebase_mcp.tools.replies.changes import comparison_text  # noqa: PLC0415 - seldom needed
-        from codebase_mcp.tools.replies.paths import scope_note  # noqa: PLC0415
+        from codebase_mcp.tools.text import scope_note  # noqa: PLC0415
 
         budget, note = caller.reply_budget(), scope_note(repository.scope)
         return VcsReply.of_text(
@@ -206,7 +312,7 @@ async def _impact(caller: Caller, arguments: Vcs, repository: Repository) -> Vcs
     impact = await caller.app.changes.impact(repository, find)
     if caller.replies == "text":
         from codebase_mcp.tools.replies.changes import impact_text  # noqa: PLC0415 - seldom needed
-        from codebase_mcp.tools.replies.paths import scope_note  # noqa: PLC0415
+        from codebase_mcp.tools.text import scope_note  # noqa: PLC0415
 
         budget, note = caller.reply_budget(), scope_note(repository.scope)
         return VcsReply.of_text(impact_text(impact, budget, limit=arguments.limit, note=note))
@@ -219,91 +325,5 @@ def _in_scope(reply: VcsReply, repository: Repository) -> VcsReply:
     reply.repository_id = str(repository.id)
     reply.project_id = scope.project.project_id
     reply.project_source = scope.source
-    reply.scope = scope_reply(scope)
+    reply.scope = ScopeReply.model_validate(scope)
     return reply
-
-
-def comparison_reply(comparison: Comparison, limit: int) -> VcsReply:
-    """A comparison for programs, with at most ``limit`` files."""
-    return VcsReply(
-        branch_a=comparison.a,
-        branch_b=comparison.b,
-        commits_ahead=comparison.commits_ahead,
-        commits_behind=comparison.commits_behind,
-        base_commit=comparison.base,
-        **_differences(comparison.differences, limit),
-        notices=list(comparison.notices),
-    )
-
-
-def impact_reply(impact: Impact, limit: int | None) -> VcsReply:
-    """An impact for programs, with at most ``limit`` entries in each list."""
-    return VcsReply(
-        change=impact.change.label,
-        score=impact.score,
-        reasons=[ReasonEntry(**asdict(reason)) for reason in impact.reasons],
-        look_at_first=[PlaceEntry(**asdict(place)) for place in impact.places],
-        changes_together=[
-            CompanionEntry(
-                path=companion.path,
-                is_test=companion.is_test,
-                changed_file=companion.changed_file,
-                support=companion.support,
-                confidence=round(companion.confidence, 2),
-            )
-            for companion in impact.companions[: limit or MAX_TOGETHER]
-        ],
-        used_by=[UserEntry(**asdict(user)) for user in impact.users[: limit or MAX_FILES]],
-        history_commits=impact.history_commits,
-        **_differences(impact.change.differences, limit or MAX_FILES),
-        notices=list(impact.change.notices),
-    )
-
-
-def _differences(differences: Differences, limit: int) -> dict[str, Any]:
-    shown = differences.files[:limit]
-    return {
-        "files_changed": differences.total,
-        "lines_added": differences.lines_added,
-        "lines_removed": differences.lines_removed,
-        "differences": [_difference(difference) for difference in shown],
-        "differences_left_out": differences.total - len(shown),
-        "not_compared": dict(differences.left_out),
-    }
-
-
-def _difference(difference: Difference) -> DifferenceEntry:
-    file, changes = difference.file, difference.symbols
-    entry = DifferenceEntry(
-        path=file.path,
-        status=file.status,
-        lines_added=file.lines_added,
-        lines_removed=file.lines_removed,
-    )
-    if file.old_path is not None:
-        entry.old_path = file.old_path
-    if changes is not None:
-        entry.symbols_added = _symbols(changes.added)
-        entry.symbols_changed = _symbols(changes.changed)
-        entry.symbols_removed = _symbols(changes.removed)
-        if changes.moved:
-            entry.symbols_moved = _symbols(changes.moved)
-        if changes.count > (listed := _listed(entry)):
-            entry.symbols_left_out = changes.count - listed
-    return entry
-
-
-def _listed(entry: DifferenceEntry) -> int:
-    """How many definitions an entry lists."""
-    lists = (
-        entry.symbols_added, entry.symbols_changed, entry.symbols_removed, entry.symbols_moved
-    )  # fmt: skip
-    return sum(map(len, lists))
-
-
-def _symbols(symbols: list[ChangedSymbol]) -> list[SymbolEntry]:
-    names = ("name", "kind", "start_line", "end_line", "old_name", "old_path")
-    return [
-        SymbolEntry(**{n: value for n in names if (value := getattr(symbol, n)) is not None})
-        for symbol in symbols[:MAX_SYMBOLS]
-    ]

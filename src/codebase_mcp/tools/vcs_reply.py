@@ -1,17 +1,32 @@
-"""The reply of the tool ``vcs``."""
+"""The reply of the tool ``vcs``: commits, comparisons and the impact of a change, as JSON."""
 
 from __future__ import annotations
 
-from typing import Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, BeforeValidator, Field
 
 from codebase_mcp.secrets.masking import mask_token
 from codebase_mcp.tools.fields import ProjectReply, ScopeReply, ShownName
-from codebase_mcp.tools.search_reply import BriefResult, TextReply
+from codebase_mcp.tools.reply import IsoTime, ReplyPart, TextReply, rounded
+from codebase_mcp.tools.search_reply import BriefResult
+
+if TYPE_CHECKING:
+    from codebase_mcp.changes.compare import Comparison, Difference, Differences
+    from codebase_mcp.changes.impact import Impact
+    from codebase_mcp.changes.symbols import ChangedSymbol
+
+# Definitions of a file that are listed as added, as changed, as removed or as moved.
+MAX_SYMBOLS = 100
+# Files that are listed by default.
+MAX_FILES = 100
+# Files that change together with the changed files; look_at_first has the likeliest of them.
+MAX_TOGETHER = 20
+# The most paths of a commit that are listed.
+MAX_PATHS = 50
 
 
-class SymbolEntry(BaseModel):
+class SymbolEntry(ReplyPart):
     """A definition; its lines are those of the newer state, of a removed one those of the older."""
 
     name: ShownName
@@ -22,7 +37,7 @@ class SymbolEntry(BaseModel):
     old_path: str | None = None
 
 
-class DifferenceEntry(BaseModel):
+class DifferenceEntry(ReplyPart):
     """A file that differs."""
 
     path: str
@@ -32,24 +47,28 @@ class DifferenceEntry(BaseModel):
     old_path: str | None = Field(default=None, description="Of a renamed file.")
     lines_added: int | None = Field(description="null: unknown, as of a binary file.")
     lines_removed: int | None
-    symbols_added: list[SymbolEntry] = []
-    symbols_changed: list[SymbolEntry] = []
-    symbols_removed: list[SymbolEntry] = []
+    symbols_added: list[SymbolEntry] = Field(default=[])
+    symbols_changed: list[SymbolEntry] = Field(default=[])
+    symbols_removed: list[SymbolEntry] = Field(default=[])
     symbols_moved: list[SymbolEntry] = Field(default=[], description="Renamed, or from elsewhere.")
     symbols_left_out: int = Field(default=0, description="Beyond the first 100 of a sort.")
 
 
-class CompanionEntry(BaseModel):
+class CompanionEntry(ReplyPart):
     """A file that was left alone, but usually changes together with a changed one."""
 
     path: str
     is_test: bool
     changed_file: str
     support: int = Field(description="How many commits touched both.")
-    confidence: float = Field(description="Their share of the commits that touched changed_file.")
+    confidence: Annotated[
+        float,
+        rounded(2),
+        Field(description="Their share of the commits that touched changed_file."),
+    ]
 
 
-class UserEntry(BaseModel):
+class UserEntry(ReplyPart):
     """A place in another file that uses a definition that changed or is gone."""
 
     path: str
@@ -62,7 +81,7 @@ class UserEntry(BaseModel):
     reason: str
 
 
-class ReasonEntry(BaseModel):
+class ReasonEntry(ReplyPart):
     """A part of the score: 1 - (1 - points of the first) * (1 - those of the second) and so on."""
 
     name: str
@@ -71,7 +90,7 @@ class ReasonEntry(BaseModel):
     text: ShownName
 
 
-class PlaceEntry(BaseModel):
+class PlaceEntry(ReplyPart):
     """A place to look at, and why."""
 
     path: str
@@ -89,17 +108,23 @@ class IndexedRef(BaseModel):
     chunks_created: int
 
 
-class CommitEntry(BaseModel):
+class CommitEntry(ReplyPart):
     """A commit; paths are the first ones."""
 
-    commit: str
-    author: str
-    authored_at: str
+    commit: str = Field(validation_alias="hash")
+    author: str = Field(validation_alias="author_name")
+    authored_at: IsoTime
     message: str
-    paths: list[str]
-    lines_added: int | None
-    lines_removed: int | None
-    relevance_score: float | None = Field(description="null without a query.")
+    paths: Annotated[
+        list[str],
+        BeforeValidator(lambda changes: [change.path for change in changes[:MAX_PATHS]]),
+        Field(validation_alias="changes"),
+    ]
+    lines_added: int | None = Field(validation_alias="added")
+    lines_removed: int | None = Field(validation_alias="removed")
+    relevance_score: float | None = Field(
+        validation_alias="score", description="null without a query."
+    )
     branches: list[ShownName] = Field(default=[], description="That have it, where HEAD does not.")
 
 
@@ -141,3 +166,63 @@ class VcsReply(TextReply, ProjectReply):
     def of_text(cls, text: str) -> Self:
         """A reply that is this text; names in it may hold tokens."""
         return super().of_text(mask_token(text))
+
+
+def comparison_reply(comparison: Comparison, limit: int) -> VcsReply:
+    """A comparison for programs, with at most ``limit`` files."""
+    return VcsReply(
+        branch_a=comparison.a,
+        branch_b=comparison.b,
+        commits_ahead=comparison.commits_ahead,
+        commits_behind=comparison.commits_behind,
+        base_commit=comparison.base,
+        **_differences(comparison.differences, limit),
+        notices=list(comparison.notices),
+    )
+
+
+def impact_reply(impact: Impact, limit: int | None) -> VcsReply:
+    """An impact for programs, with at most ``limit`` entries in each list."""
+    return VcsReply(
+        change=impact.change.label,
+        score=impact.score,
+        reasons=[*map(ReasonEntry.model_validate, impact.reasons)],
+        look_at_first=[*map(PlaceEntry.model_validate, impact.places)],
+        changes_together=[
+            *map(CompanionEntry.model_validate, impact.companions[: limit or MAX_TOGETHER])
+        ],
+        used_by=[*map(UserEntry.model_validate, impact.users[: limit or MAX_FILES])],
+        history_commits=impact.history_commits,
+        **_differences(impact.change.differences, limit or MAX_FILES),
+        notices=list(impact.change.notices),
+    )
+
+
+def _differences(differences: Differences, limit: int) -> dict[str, Any]:
+    shown = differences.files[:limit]
+    return {
+        "files_changed": differences.total,
+        "lines_added": differences.lines_added,
+        "lines_removed": differences.lines_removed,
+        "differences": [_difference(difference) for difference in shown],
+        "differences_left_out": differences.total - len(shown),
+        "not_compared": dict(differences.left_out),
+    }
+
+
+def _difference(difference: Difference) -> DifferenceEntry:
+    entry, changes = DifferenceEntry.made_from(difference.file), difference.symbols
+    if changes is not None:
+        entry.symbols_added = _symbols(changes.added)
+        entry.symbols_changed = _symbols(changes.changed)
+        entry.symbols_removed = _symbols(changes.removed)
+        if changes.moved:
+            entry.symbols_moved = _symbols(changes.moved)
+        lists = changes.added, changes.changed, changes.removed, changes.moved
+        if left_out := sum(max(0, len(symbols) - MAX_SYMBOLS) for symbols in lists):
+            entry.symbols_left_out = left_out
+    return entry
+
+
+def _symbols(symbols: list[ChangedSymbol]) -> list[SymbolEntry]:
+    return [*map(SymbolEntry.made_from, symbols[:MAX_SYMBOLS])]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import datetime
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import Annotated, Any
 from uuid import UUID
 
 from pydantic import ConfigDict, Field
@@ -28,9 +28,6 @@ from codebase_mcp.tools.reply import ReplyPart
 from codebase_mcp.tools.rules import record_id, text
 from codebase_mcp.tools.text import INDENT, body, joined, page
 from codebase_mcp.tools.toolset import READS, Caller, Hints, Toolset
-
-if TYPE_CHECKING:
-    from codebase_mcp.records.work_items import WorkItemChanges
 
 TOOLSET = Toolset("work_items", "Work in five levels: query_work_items, get_work_item_hierarchy.")
 
@@ -203,7 +200,7 @@ async def update_work_item(caller: Caller, arguments: UpdateWorkItem) -> WorkIte
     if "anchors" in changes:
         changes["anchors"] = places_of(arguments.anchors)
     async with caller.enter(arguments.project_id) as project:
-        item = await update(project.tx, arguments.work_item_id, cast("WorkItemChanges", changes))
+        item = await update(project.tx, arguments.work_item_id, changes)
     return WorkItemReply.of(project, item)
 
 
@@ -211,7 +208,6 @@ async def update_work_item(caller: Caller, arguments: UpdateWorkItem) -> WorkIte
 async def query_work_items(caller: Caller, arguments: QueryWorkItems) -> WorkItemsReply:
     """List work items, newest first. For a whole tree use get_work_item_hierarchy."""
     from codebase_mcp.records.page import Paging  # noqa: PLC0415
-    from codebase_mcp.records.work_items import WorkItemFilters  # noqa: PLC0415
     from codebase_mcp.records.work_items import query_work_items as find  # noqa: PLC0415
 
     if arguments.include_descendants and arguments.parent_id is None:
@@ -223,14 +219,15 @@ async def query_work_items(caller: Caller, arguments: QueryWorkItems) -> WorkIte
             hint="Without include_descendants all items are listed, whatever they are below.",
         )
     paging = Paging.asked(arguments.limit, arguments.offset, arguments.cursor)
-    filters = WorkItemFilters(
-        arguments.status,
-        arguments.item_type,
-        arguments.parent_id,
-        below=arguments.include_descendants,
-    )
     async with caller.enter(arguments.project_id, readonly=True) as project:
-        page = await find(project.tx, filters, paging)
+        page = await find(
+            project.tx,
+            paging,
+            status=arguments.status,
+            item_type=arguments.item_type,
+            parent_id=arguments.parent_id,
+            below=arguments.include_descendants,
+        )
     return WorkItemsReply.of(
         project, work_items=page.items, total=page.total, next_cursor=page.next_cursor
     )

@@ -12,17 +12,17 @@ from starlette.responses import Response
 
 from codebase_mcp.access.identity import Access
 from codebase_mcp.errors import CodebaseError, InvalidInput, forget_locals
-from codebase_mcp.telemetry import tracing
+from codebase_mcp.telemetry.stopwatch import continued
 from codebase_mcp.tools.arguments import error_value
 from codebase_mcp.tools.callers import identity_in
 from codebase_mcp.tools.calling import no_progress
 from codebase_mcp.tools.catalog import unknown_tool
-from codebase_mcp.tools.disconnects import until_hang_up
 from codebase_mcp.tools.reply import unexpected
+from codebase_mcp.tools.running import until_hang_up
 from codebase_mcp.tools.server import AppHolder
 from codebase_mcp.tools.toolset import ToolSpec
 from codebase_mcp.web.answers import Json, error_answer
-from codebase_mcp.web.bodies import MAX_BODY_BYTES
+from codebase_mcp.web.limits import MAX_BODY_BYTES, read_body
 
 # The longest field without a document, a task of 50,000 characters, has 600,000 bytes as escapes.
 MAX_FIELDS_BYTES = 1 << 20
@@ -50,9 +50,10 @@ class ToolEndpoint:
         caller = identity_in(request)
         try:
             spec = self._spec(request.path_params["name"], caller.access)
-            body = await read_object(request, _most_bytes(spec))
+            most = MAX_BODY_BYTES if spec.takes_documents else MAX_FIELDS_BYTES
+            body = await read_object(request, most)
             arguments = _with_project(request, body)
-            with tracing.continued(request.headers):
+            with continued(request.headers):
                 call = self._holder.call(spec, arguments, caller, no_progress)
                 return Json(await until_hang_up(request, call))
         except Refused as error:
@@ -92,10 +93,6 @@ def _with_project(request: Request, arguments: dict[str, Any]) -> dict[str, Any]
     return arguments
 
 
-def _most_bytes(spec: ToolSpec) -> int:
-    return MAX_BODY_BYTES if spec.takes_documents else MAX_FIELDS_BYTES
-
-
 async def read_object(request: Request, most: int = MAX_BODY_BYTES) -> dict[str, Any]:
     """The JSON object in the body of a request.
 
@@ -105,14 +102,10 @@ async def read_object(request: Request, most: int = MAX_BODY_BYTES) -> dict[str,
     content_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if content_type != "application/json":
         raise Refused(415, "The content type must be application/json", "Send a JSON object.")
-    body = bytearray()
     announced = request.headers.get("content-length", "0")  # a number, which the protocol checked
-    if int(announced) > most:
-        raise _too_large(most)
-    async for piece in request.stream():
-        body += piece
-        if len(body) > most:
-            raise _too_large(most)
+    body = await read_body(request, most) if int(announced) <= most else None
+    if body is None:
+        raise Refused(413, f"The body must have at most {most} bytes")
     try:
         parsed = json.loads(body, parse_constant=_no_number, parse_float=_finite)
     except (ValueError, RecursionError) as error:
@@ -123,10 +116,6 @@ async def read_object(request: Request, most: int = MAX_BODY_BYTES) -> dict[str,
             hint="Without arguments send {}.",
         )
     return parsed
-
-
-def _too_large(most: int) -> Refused:
-    return Refused(413, f"The body must have at most {most} bytes")
 
 
 def _finite(text: str) -> float:

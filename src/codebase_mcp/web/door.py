@@ -1,48 +1,34 @@
-"""Finds out who sends a request, and refuses unknown senders.
+"""Checks every request before the app gets it: its Host and Origin, its address, its sender.
 
-A key or a token tells the sender. Without them the connection does: a process of the server's own
-user, on this machine, needs no key. The identity includes the rights, which the tools apply.
+A web page may send requests to a server on the user's machine. Its Origin header shows that; with
+DNS rebinding its Host header does. `authentication.py` finds out who sends a request.
 """
 
 from __future__ import annotations
 
 import asyncio
-import logging
-from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import replace
-from ipaddress import ip_network
+from typing import TYPE_CHECKING
 
-from fastmcp.server.auth import AccessToken
-from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
-from starlette.datastructures import Headers
+from fastmcp.server.http import HostOriginGuardMiddleware
 from starlette.middleware import Middleware
-from starlette.requests import HTTPConnection
 from starlette.responses import RedirectResponse, Response
-from starlette.types import ASGIApp, Receive, Scope, Send
 
-from codebase_mcp.access.browser_sessions import BrowserSessions
-from codebase_mcp.access.identity import Access, Identity, address_of, is_loopback, peer_of
-from codebase_mcp.access.keys import PREFIX, Key, KeyRing
-from codebase_mcp.database.connection import Database
-from codebase_mcp.errors import (
-    CodebaseError,
-    DatabaseUnavailable,
-    InvalidInput,
-    PermissionDenied,
-    ShuttingDown,
-)
-from codebase_mcp.settings.loading import Settings
-from codebase_mcp.tools.callers import enter_identity, identity_of, owner_of
+from codebase_mcp.access.identity import is_loopback, peer_of
+from codebase_mcp.errors import CodebaseError, InvalidInput
+from codebase_mcp.tools.callers import enter_identity, identity_of
 from codebase_mcp.web.answers import error_answer
+from codebase_mcp.web.authentication import EVERY_ADDRESS, NotAdmitted
+from codebase_mcp.web.limits import RateLimit, caller_of
 from codebase_mcp.web.pages.routes import PATHS, WHOLE_PAGES
-from codebase_mcp.web.pages.site import OPEN_PATHS, SESSION_COOKIE, SIGN_IN, link
-from codebase_mcp.web.peers import is_own_user
-from codebase_mcp.web.rate_limits import RateLimit, caller_of
-from codebase_mcp.web.streams import EndableStreams
-from codebase_mcp.web.tokens import Tokens
+from codebase_mcp.web.pages.site import OPEN_PATHS, SIGN_IN, link
+from codebase_mcp.web.shutdown import EndableStreams
 
-_log = logging.getLogger(__name__)
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp, Receive, Scope, Send
+
+    from codebase_mcp.settings.loading import Settings
+    from codebase_mcp.web.authentication import Callers
 
 # They tell orchestrators that the server works, and nothing else.
 OPEN = ("/health/live", "/health/ready")
@@ -54,151 +40,19 @@ LIMITED = ("/mcp", "/sse", "/messages", "/tools/", SIGN_IN, *_SEARCHES)
 _STREAMS = ("/mcp", "/sse", "/index/events")
 CHECK_STREAMS_S = 5.0
 
-_WITHOUT_KEY = Access(reads_as_server=False)
-
-
-class NotAdmitted(PermissionDenied):
-    """The sender of the request is unknown, or may not call at all."""
-
-    def __init__(self, message: str, hint: str, *, status: int = 401, challenge: str = "") -> None:
-        super().__init__(message, hint=hint, details={"field": "Authorization"})
-        self.status = status
-        self.challenge = challenge
-
-
-class Callers:
-    """Identifies the senders of requests."""
-
-    def __init__(
-        self, settings: Settings, tokens: Tokens | None, database: Callable[[], Awaitable[Database]]
-    ) -> None:
-        self._settings = settings
-        self._tokens = tokens
-        self._keys = KeyRing(database)
-        self._sessions = BrowserSessions(database, self._keys)
-        self._networks = [ip_network(network) for network in settings.allow_ip]
-
-    def check_address(self, scope: Scope) -> None:
-        """Refuse addresses outside the allowed networks.
-
-        Raises:
-            NotAdmitted: the address is not allowed.
-        """
-        client = scope.get("client")
-        if self._networks and not self._is_allowed(client and client[0]):
-            raise NotAdmitted(
-                "This address may not call",
-                "The operator of the server allows networks by --allow-ip.",
-                status=403,
-            )
-
-    def _is_allowed(self, host: str | None) -> bool:
-        address = address_of(host or "")
-        return address is not None and any(address in network for network in self._networks)
-
-    async def identify(self, scope: Scope, *, is_page: bool = False) -> Identity:
-        """The caller, with its rights.
-
-        Raises:
-            NotAdmitted: the key is missing, wrong, expired or revoked, or allows nothing.
-        """
-        with _private_faults():
-            given = Headers(scope=scope).getlist("authorization")
-            if given:  # a given key is checked, even if the caller needs none
-                identity = await self._bearer(scope, given)
-            else:
-                signed_in = await self._signed_in(scope) if is_page else None
-                identity = signed_in or await self._without_key(scope)
-        if self._settings.read_only:
-            identity = replace(identity, access=identity.access.reading())
-        return identity
-
-    async def sign_in(self, scope: Scope, text: str) -> str | None:
-        """The cookie of a new session for the holder of a key or token; None if that is invalid.
-
-        Raises:
-            NotAdmitted: it is a token that allows nothing here.
-        """
-        with _private_faults():
-            try:
-                identity = await self._bearer(scope, [f"Bearer {text}"])
-            except NotAdmitted as error:
-                if error.status != 401:
-                    raise
-                return None
-            user: AuthenticatedUser = scope["user"]
-            ends_at = user.access_token.expires_at
-            return await self._sessions.begin(identity, text, ends_at=ends_at)
-
-    async def sign_out(self, cookie: str) -> None:
-        """End a session."""
-        with _private_faults():
-            await self._sessions.end(cookie)
-
-    async def _signed_in(self, scope: Scope) -> Identity | None:
-        """The caller of a browser that has signed in; a session that ended counts as none."""
-        cookie = HTTPConnection(scope).cookies.get(SESSION_COOKIE)
-        caller = await self._sessions.caller_of(cookie) if cookie else None
-        if isinstance(caller, Key):
-            return _holder_of(scope, caller)
-        return caller if self._tokens else None  # tokens may not be accepted any more
-
-    async def _bearer(self, scope: Scope, given: Sequence[str]) -> Identity:
-        is_bearer = len(given) == 1 and given[0][:7].lower() == "bearer "
-        text = given[0][7:].strip() if is_bearer else ""
-        if text.startswith(PREFIX):
-            key = await self._keys.key_of(text)
-            if key is not None:
-                return _holder_of(scope, key)
-        elif self._tokens is not None and text:
-            token = await self._tokens.verify(text)
-            if token is not None:
-                access = self._tokens.access(token)
-                if not access.scopes:
-                    raise NotAdmitted(
-                        "The token allows nothing here: it has none of the scopes of this server",
-                        "Ask the identity provider for the scope read, write, index or admin.",
-                        status=403,
-                        challenge='error="insufficient_scope"',
-                    )
-                return _enter(scope, token.model_copy(update={"token": ""}), access)
-        raise NotAdmitted(
-            "The key is wrong, expired or revoked",
-            "Ask the operator of the server for another: codebase-mcp keys list shows their state.",
-            challenge='error="invalid_token"',
-        )
-
-    async def _without_key(self, scope: Scope) -> Identity:
-        settings = self._settings
-        trusts_own_user = is_loopback(settings.host) and not settings.require_keys
-        if trusts_own_user and await is_own_user(scope):
-            return Identity()
-        if settings.no_auth:
-            return Identity(access=_WITHOUT_KEY)
-        raise NotAdmitted(
-            "A key is needed",
-            "Send it as Authorization: Bearer KEY. The operator of the server makes one:"
-            " codebase-mcp keys create OWNER.",
-        )
-
 
 class Door:
     """Passes on requests of known senders, with their identity."""
 
-    def __init__(
-        self,
-        app: ASGIApp,
-        callers: Callers,
-        rate_limit: RateLimit,
-        open_paths: frozenset[str],
-        metadata_url: str | None,
-    ) -> None:
+    def __init__(self, app: ASGIApp, callers: Callers, requests_per_minute: int | None) -> None:
         self._app = app
-        self._limited = rate_limit.around(app)
-        self._rate_limit = rate_limit
         self._callers = callers
-        self._open_paths = open_paths
-        self._metadata = [f'resource_metadata="{metadata_url}"'] if metadata_url else []
+        self._rate_limit = RateLimit(requests_per_minute)
+        self._limited = self._rate_limit.around(app)
+        tokens = callers.tokens
+        routes = [] if tokens is None else tokens.routes
+        self._open_paths = {*OPEN, *OPEN_PATHS, *(route.path for route in routes)}
+        self._metadata = [] if tokens is None else [f'resource_metadata="{tokens.metadata_url}"']
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -280,46 +134,9 @@ def _sign_in_form(scope: Scope, path: str, *, is_refused: bool) -> str:
     return link(scope.get("root_path", ""), SIGN_IN, next=asked, wrong=wrong)
 
 
-@contextmanager
-def _private_faults() -> Iterator[None]:
-    """Hide the text of database errors, which may hold folders and addresses.
-
-    Raises:
-        DatabaseUnavailable: keys cannot be checked.
-    """
-    try:
-        yield
-    except (NotAdmitted, ShuttingDown):
-        raise
-    except CodebaseError as error:
-        _log.warning("keys cannot be checked: %s", error.message)
-        raise DatabaseUnavailable(
-            "Keys cannot be checked now: the database does not answer", hint="Try again."
-        ) from error
-
-
-def door_of(settings: Settings, tokens: Tokens | None, callers: Callers) -> Middleware:
+def door_of(settings: Settings, callers: Callers) -> Middleware:
     """The door of an app with these settings."""
-    routes = [] if tokens is None else tokens.routes
-    return Middleware(
-        Door,
-        callers=callers,
-        rate_limit=RateLimit(settings.requests_per_minute),
-        open_paths=frozenset([*OPEN, *OPEN_PATHS, *(route.path for route in routes)]),
-        metadata_url=None if tokens is None else tokens.metadata_url,
-    )
-
-
-def _holder_of(scope: Scope, key: Key) -> Identity:
-    """The identity of the holder of a key."""
-    token = AccessToken(token="", client_id=key.owner, scopes=sorted(key.scopes))
-    return replace(_enter(scope, token, key.access), key_id=key.id)
-
-
-def _enter(scope: Scope, token: AccessToken, access: Access) -> Identity:
-    """The identity of a bearer; sessions of MCP are then bound to it."""
-    scope["user"] = AuthenticatedUser(token)
-    return Identity(owner_of(token), is_shared=True, access=access)
+    return Middleware(Door, callers=callers, requests_per_minute=settings.requests_per_minute)
 
 
 def require_keys(settings: Settings, *, has_key: bool) -> None:
@@ -337,4 +154,36 @@ def require_keys(settings: Settings, *, has_key: bool) -> None:
         " provider (CODEBASE_MCP_JWT_ISSUER). With --no-auth everyone who reaches the port can call"
         " every tool.",
         details={"field": "CODEBASE_MCP_NO_AUTH", "value": False, "constraint": "a key is needed"},
+    )
+
+
+def guard_of(settings: Settings) -> Middleware:
+    """Checks every request: 421 for a Host that is not allowed, 403 for such an Origin.
+
+    Allowed are the loopback names, the address of the connection (an attacker cannot use DNS for a
+    Host that is an address), and the names in the settings.
+    """
+    bound = () if settings.host in EVERY_ADDRESS else (settings.host,)
+    return Middleware(
+        HostOriginGuardMiddleware,
+        allowed_hosts=[*bound, *settings.allowed_hosts],
+        allowed_origins=list(settings.allowed_origins),
+        mode="strict",
+    )
+
+
+def require_known_names(settings: Settings) -> None:
+    """Refuse to listen for other machines unless the settings name the allowed hosts.
+
+    Raises:
+        InvalidInput: the address is no loopback address, and no host is allowed.
+    """
+    if is_loopback(settings.host) or settings.allowed_hosts:
+        return
+    raise InvalidInput(
+        f"Bound to {settings.host}, the server can be reached from other machines, but no host"
+        " names are allowed",
+        hint="Name the hosts that clients use: --allowed-hosts code.example.com, or"
+        " CODEBASE_MCP_ALLOWED_HOSTS.",
+        details={"field": "CODEBASE_MCP_ALLOWED_HOSTS", "value": None, "constraint": "required"},
     )

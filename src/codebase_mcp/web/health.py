@@ -9,13 +9,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Iterable
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from starlette.requests import Request
 
+from codebase_mcp.embedding.providers import PROVIDERS, Provider
 from codebase_mcp.errors import DatabaseUnavailable, EmbeddingUnavailable
 from codebase_mcp.tools.reply import unexpected
 from codebase_mcp.tools.server import NAME, AppHolder
@@ -27,35 +27,17 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 LIMIT_S = 2.0
+CONNECTED = "connected"
 NO_DATABASE = "the database does not answer"
 NO_EMBEDDER = "the embedder does not answer, or does not have the model"
 NOT_OPEN = "the server could not be opened; see its log"
 ENDING = "the server is shutting down"
 
 
-@dataclass(frozen=True, slots=True)
-class Findings:
-    """The problems of database and embedder as text, or None."""
-
-    database: str | None
-    embedder: str | None
-
-    @property
-    def reasons(self) -> list[str]:
-        return list(dict.fromkeys(filter(None, (self.database, self.embedder))))
-
-    @property
-    def status(self) -> Literal["healthy", "degraded", "unhealthy"]:
-        """Without the embedder records still work; without the database nothing does."""
-        if self.database is not None:
-            return "unhealthy"
-        return "healthy" if self.embedder is None else "degraded"
-
-
 class HealthEndpoints:
     """Health of the process."""
 
-    def __init__(self, holder: AppHolder, provider: str) -> None:
+    def __init__(self, holder: AppHolder, provider: Provider) -> None:
         self._holder = holder
         self._provider = provider
         self._started = time.monotonic()
@@ -65,18 +47,21 @@ class HealthEndpoints:
 
     async def health(self, _: Request) -> Json:
         """The state of everything; 503 if nothing works."""
-        findings = await self._look()
-        embedder = _connected(findings.embedder)
+        database, embedder = map(_connected, await self._look())
+        # Without the embedder records still work; without the database nothing does.
+        status = "healthy" if embedder == CONNECTED else "degraded"
+        if database != CONNECTED:
+            status = "unhealthy"
         content: dict[str, Any] = {
-            "status": findings.status,
-            "database": _connected(findings.database),
+            "status": status,
+            "database": database,
             "embedder": {"provider": self._provider, "status": embedder},
             "version": version(NAME),
             "uptime_seconds": int(time.monotonic() - self._started),
         }
-        if self._provider == "ollama":
-            content["ollama"] = embedder
-        return Json(content, UNAVAILABLE if findings.status == "unhealthy" else 200)
+        if field := PROVIDERS[self._provider].health_field:
+            content[field] = embedder
+        return Json(content, UNAVAILABLE if status == "unhealthy" else 200)
 
     async def live(self, _: Request) -> Json:
         """The process answers, so a restart would not help."""
@@ -84,7 +69,7 @@ class HealthEndpoints:
 
     async def ready(self, _: Request) -> Json:
         """Whether requests can be sent here; 503 with the reasons if not."""
-        reasons = [ENDING] if self._holder.calls.is_draining else (await self._look()).reasons
+        reasons = [ENDING] if self._holder.calls.is_draining else _reasons(await self._look())
         status = "not ready" if reasons else "ready"
         return Json({"status": status, "reasons": reasons}, UNAVAILABLE if reasons else 200)
 
@@ -93,13 +78,14 @@ class HealthEndpoints:
         await self._database.close()
         await self._embedder.close()
 
-    async def _look(self) -> Findings:
-        """Check both concurrently, and log changes."""
-        findings = Findings(*await asyncio.gather(self._database.ask(), self._embedder.ask()))
-        if findings.reasons != self._last:
-            self._last = findings.reasons
-            _log.warning("health: %s", ", ".join(findings.reasons) or "everything works again")
-        return findings
+    async def _look(self) -> tuple[str | None, str | None]:
+        """The problems of database and embedder, None without; changes are logged."""
+        problems = await asyncio.gather(self._database.ask(), self._embedder.ask())
+        reasons = _reasons(problems)
+        if reasons != self._last:
+            self._last = reasons
+            _log.warning("health: %s", ", ".join(reasons) or "everything works again")
+        return problems
 
 
 class _Probe:
@@ -150,5 +136,9 @@ async def _reach_embedder(app: App) -> None:
     await (embedder.check() if isinstance(embedder, RemoteEmbedder) else embedder.identify())
 
 
-def _connected(reason: str | None) -> str:
-    return "connected" if reason is None else "disconnected"
+def _connected(problem: str | None) -> str:
+    return CONNECTED if problem is None else "disconnected"
+
+
+def _reasons(problems: Iterable[str | None]) -> list[str]:
+    return list(dict.fromkeys(filter(None, problems)))

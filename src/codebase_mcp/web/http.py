@@ -13,11 +13,16 @@ Host and Origin headers are checked for all of them, then who calls (not for liv
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+import json
+from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import cache
+from importlib.metadata import version
+from importlib.resources import files
+from typing import Any
 
 from fastmcp import FastMCP
+from pydantic.json_schema import models_json_schema
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
@@ -29,25 +34,26 @@ from codebase_mcp import telemetry
 from codebase_mcp.app.background.audit import AuditLog
 from codebase_mcp.app.background.lifespan import background_lifespan, warm_start
 from codebase_mcp.database.connection import Database
-from codebase_mcp.errors import CodebaseError
+from codebase_mcp.embedding.providers import PROVIDERS
 from codebase_mcp.settings.choices import provider_of
 from codebase_mcp.settings.loading import Settings
 from codebase_mcp.tools.callers import identity_in
 from codebase_mcp.tools.catalog import tools_of
-from codebase_mcp.tools.server import AppHolder
+from codebase_mcp.tools.reply import ErrorShape
+from codebase_mcp.tools.rules import PROJECT_ID_PATTERN
+from codebase_mcp.tools.server import NAME, AppHolder
 from codebase_mcp.tools.toolset import ToolSpec
-from codebase_mcp.web.answers import Json, error_answer, refuse
-from codebase_mcp.web.bodies import RequestBodies
+from codebase_mcp.web.answers import Json, refuse
+from codebase_mcp.web.authentication import Callers
 from codebase_mcp.web.calling import ToolEndpoint
-from codebase_mcp.web.door import Callers, door_of
-from codebase_mcp.web.guard import guard_of
+from codebase_mcp.web.door import door_of, guard_of
 from codebase_mcp.web.health import HealthEndpoints
-from codebase_mcp.web.openapi import describe
-from codebase_mcp.web.overload import LoadShedding
+from codebase_mcp.web.limits import LoadShedding, RequestBodies
 from codebase_mcp.web.pages.apps import server_with_apps
 from codebase_mcp.web.pages.routes import page_routes
 from codebase_mcp.web.pages.site import Site
-from codebase_mcp.web.tokens import Tokens
+
+Schema = dict[str, Any]
 
 
 def make_asgi_app(settings: Settings | None = None) -> Starlette:
@@ -78,10 +84,12 @@ def asgi_app_of(server: FastMCP[None], holder: AppHolder, settings: Settings) ->
         routes += [Route("/sse", sse_app), Route("/messages/", sse_app)]
     tools = tools_of(settings.toolsets)
     health = HealthEndpoints(holder, provider_of(settings))
-    tokens = None if settings.jwt_issuer is None else Tokens(settings)
     endpoint = ToolEndpoint(holder, {spec.name: spec for spec in tools})
-    callers = _callers(holder, settings, tokens)
-    site = Site(holder, settings, _status_of, callers.sign_in, callers.sign_out)
+
+    async def database() -> Database:
+        return (await holder.get()).database
+
+    callers = Callers(settings, database)
     routes += [
         Route("/tools/{name}", endpoint.answer, methods=["POST"]),
         _description(tools),
@@ -89,10 +97,10 @@ def asgi_app_of(server: FastMCP[None], holder: AppHolder, settings: Settings) ->
         Route("/health/live", health.live),
         Route("/health/ready", health.ready),
         Route("/metrics", _metrics),
-        *page_routes(site),
+        *page_routes(Site(holder, callers, settings)),
     ]
-    if tokens is not None:
-        routes += tokens.routes
+    if callers.tokens is not None:
+        routes += callers.tokens.routes
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
@@ -112,22 +120,11 @@ def asgi_app_of(server: FastMCP[None], holder: AppHolder, settings: Settings) ->
             Middleware(RequestBodies),
             guard_of(settings),
             Middleware(LoadShedding, holder.queue),
-            door_of(settings, tokens, callers),
+            door_of(settings, callers),
         ],
         exception_handlers={HTTPException: refuse},
         lifespan=lifespan,
     )
-
-
-def _callers(holder: AppHolder, settings: Settings, tokens: Tokens | None) -> Callers:
-    async def database() -> Database:
-        return (await holder.get()).database
-
-    return Callers(settings, tokens, database)
-
-
-def _status_of(error: CodebaseError) -> int:
-    return error_answer(error).status_code
 
 
 def _description(tools: Sequence[ToolSpec]) -> Route:
@@ -147,3 +144,60 @@ def _description(tools: Sequence[ToolSpec]) -> Route:
 async def _metrics(_: Request) -> Response:
     content_type, page = await asyncio.to_thread(telemetry.render)
     return Response(page, media_type=content_type)
+
+
+def describe(tools: Iterable[ToolSpec]) -> Schema:
+    """The OpenAPI document of a server with these tools.
+
+    The file ``openapi.json`` has what is the same for all tools; empty texts in it are filled in.
+    """
+    text = files("codebase_mcp.web").joinpath("openapi.json").read_text(encoding="utf-8")
+    document: Schema = json.loads(text)
+    document["info"]["version"] = version(NAME)
+    components = document["components"]
+    components["parameters"]["ProjectId"]["schema"]["pattern"] = PROJECT_ID_PATTERN
+    health = components["schemas"]["Health"]["properties"]
+    for name, provider in PROVIDERS.items():
+        if provider.health_field:
+            only = {"description": f"Only where {name.capitalize()} is the embedder."}
+            health[provider.health_field] = health["database"] | only
+    shown = tuple(tools)
+    references, definitions = models_json_schema(
+        [(spec.reply, "serialization") for spec in shown] + [(ErrorShape, "serialization")],
+        ref_template="#/components/schemas/{model}",
+    )
+    schemas = definitions["$defs"]
+    failures = {
+        status: {"$ref": f"#/components/responses/{status}"} for status in components["responses"]
+    }
+    calls: Schema = {}
+    for spec in shown:
+        reply = references[spec.reply, "serialization"]
+        # Over HTTP an error is a response of its own, not a field of the reply.
+        schemas[reply["$ref"].rpartition("/")[2]]["properties"].pop("error", None)
+        calls[f"/tools/{spec.name}"] = {"post": _call(spec, reply, failures)}
+    error = {"error": references[ErrorShape, "serialization"]}
+    schemas["Error"] = {"type": "object", "properties": error, "required": ["error"]}
+    components["schemas"] = schemas | components["schemas"]
+    document["paths"] = calls | document["paths"]
+    return document
+
+
+def _call(spec: ToolSpec, reply: Schema, failures: Schema) -> Schema:
+    """How a tool is called, and what it answers."""
+    return {
+        "operationId": spec.name,
+        "tags": ["tools"],
+        "summary": spec.title,
+        "description": spec.description,
+        "parameters": [{"$ref": "#/components/parameters/ProjectId"}],
+        "requestBody": {"required": True, "content": _json(spec.input_schema())},
+        "responses": {
+            "200": {"description": "The tool's reply", "content": _json(reply)},
+            **failures,
+        },
+    }
+
+
+def _json(schema: Schema) -> Schema:
+    return {"application/json": {"schema": schema}}

@@ -25,13 +25,8 @@ PEER = "codebase_mcp.peer"
 
 # Proxies add these headers. The caller is not the user who runs the proxy.
 _FORWARDED = (
-    "forwarded",
-    "via",
-    "x-forwarded-for",
-    "x-forwarded-host",
-    "x-forwarded-proto",
-    "x-real-ip",
-)
+    "forwarded", "via", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto", "x-real-ip",
+)  # fmt: skip
 
 # Of <linux/sock_diag.h>, <linux/inet_diag.h> and <linux/netlink.h>.
 _ESTABLISHED = 1

@@ -51,90 +51,75 @@ async def serve_with_workers(
     """
     shared = Path(tempfile.mkdtemp(prefix="codebase-mcp-metrics-"))
     share_metrics_in(shared)
-    workers = _Workers(settings, sockets, shared)
+    workers: list[_Worker] = []
+    short_lives = 0
     try:
-        workers.start()
+        workers.extend(
+            _Worker(settings, sockets, shared, number) for number in range(settings.http_workers)
+        )
         while not shutdown.has_begun:
-            await asyncio.to_thread(connection.wait, workers.sentinels, _POLL_S)
-            if not shutdown.has_begun:
-                workers.replace_dead()
+            sentinels = [worker.process.sentinel for worker in workers]
+            await asyncio.to_thread(connection.wait, sentinels, _POLL_S)
+            for worker in workers:
+                if worker.process.exitcode is None or shutdown.has_begun:
+                    continue
+                short_lives = short_lives + 1 if worker.age_s < _SHORT_LIFE_S else 0
+                _forget(worker.process, shared)
+                if short_lives >= _SHORT_LIVES:
+                    raise InternalError(
+                        "The HTTP workers exit right after their start",
+                        hint="See the log; CODEBASE_MCP_HTTP_WORKERS=1 runs without workers.",
+                    )
+                worker.start()
     finally:
         shutdown.begin()
-        await asyncio.to_thread(workers.end)
+        await asyncio.to_thread(_end, [worker.process for worker in workers])
         share_metrics_in(None)
         shutil.rmtree(shared, ignore_errors=True)
 
 
-class _Workers:
-    """The worker processes, by number."""
+class _Worker:
+    """A worker, whose process is started again when it dies; ``number`` stays the same."""
 
-    def __init__(self, settings: Settings, sockets: Sequence[socket.socket], shared: Path) -> None:
-        self._settings = settings
-        self._sockets = sockets
-        self._shared = shared
-        self._processes: list[SpawnProcess] = []
-        self._started: list[float] = []
-        self._short_lives = 0
-
-    @property
-    def sentinels(self) -> list[int]:
-        return [process.sentinel for process in self._processes]
+    def __init__(
+        self, settings: Settings, sockets: Sequence[socket.socket], shared: Path, number: int
+    ) -> None:
+        self._arguments = (settings, sockets, shared, number)
+        self.start()
 
     def start(self) -> None:
-        """Start all of them."""
-        for _ in range(self._settings.http_workers):
-            self._processes.append(self._new(len(self._processes)))
-            self._started.append(time.monotonic())
-
-    def replace_dead(self) -> None:
-        """Replace each worker that has exited.
-
-        Raises:
-            InternalError: too many exit right after their start.
-        """
-        for index, process in enumerate(self._processes):
-            if process.exitcode is None:
-                continue
-            self._forget(process)
-            _log.warning(
-                "worker %s exited with %s; starting another", process.pid, process.exitcode
-            )
-            is_short = time.monotonic() - self._started[index] < _SHORT_LIFE_S
-            self._short_lives = self._short_lives + 1 if is_short else 0
-            if self._short_lives >= _SHORT_LIVES:
-                raise InternalError(
-                    "The HTTP workers exit right after their start",
-                    hint="See the log; CODEBASE_MCP_HTTP_WORKERS=1 runs without workers.",
-                )
-            self._processes[index] = self._new(index)
-            self._started[index] = time.monotonic()
-
-    def end(self) -> None:
-        """Terminate them, and kill those that do not exit in time."""
-        deadline = time.monotonic() + _END_S
-        for process in self._processes:
-            process.terminate()
-        for process in self._processes:
-            process.join(max(0.0, deadline - time.monotonic()))
-            if process.exitcode is None:
-                process.kill()
-                process.join()
-
-    def _new(self, place: int) -> SpawnProcess:
         # Not daemonic, as daemonic processes may not have children, which index runs start.
-        process = get_context("spawn").Process(
-            target=_work, args=(self._settings, self._sockets, self._shared, place)
-        )
+        self.process = get_context("spawn").Process(target=_work, args=self._arguments)
+        self._started = time.monotonic()
         with block_sigint_in_children():  # we terminate them ourselves
-            process.start()
-        return process
+            self.process.start()
 
-    def _forget(self, process: SpawnProcess) -> None:
-        assert process.pid is not None
-        telemetry.process_ended(self._shared, process.pid)
+    @property
+    def age_s(self) -> float:
+        """The time since its process was started."""
+        return time.monotonic() - self._started
 
 
-def _work(settings: Settings, sockets: Sequence[socket.socket], shared: Path, place: int) -> None:
+def _forget(process: SpawnProcess, shared: Path) -> None:
+    """Log the end of a process, and leave its gauges out of the sums."""
+    assert process.pid is not None
+    telemetry.process_ended(shared, process.pid)
+    _log.warning("worker %s exited with %s; starting another", process.pid, process.exitcode)
+
+
+def _end(processes: Sequence[SpawnProcess]) -> None:
+    """Terminate the processes, and kill those that do not exit in time."""
+    deadline = time.monotonic() + _END_S
+    for process in processes:
+        process.terminate()
+    for process in processes:
+        process.join(max(0.0, deadline - time.monotonic()))
+        if process.exitcode is None:
+            process.kill()
+            process.join()
+
+
+def _work(settings: Settings, sockets: Sequence[socket.socket], shared: Path, number: int) -> None:
     """The main function of a worker process."""
     telemetry.start(
         settings.log_level,
@@ -144,16 +129,16 @@ def _work(settings: Settings, sockets: Sequence[socket.socket], shared: Path, pl
     )
     telemetry.enable(shared)
     try:
-        asyncio.run(_serve(settings, sockets, place))
+        asyncio.run(_serve(settings, sockets, number))
     finally:
         telemetry.end()
 
 
-async def _serve(settings: Settings, sockets: Sequence[socket.socket], place: int) -> None:
+async def _serve(settings: Settings, sockets: Sequence[socket.socket], number: int) -> None:
     shutdown = Shutdown()
     on_parent_exit(lambda: _stop_after_parent(shutdown))
     with shutdown.handle_signals():
-        holder = AppHolder(settings, background_lifespan(settings, place))
+        holder = AppHolder(settings, background_lifespan(settings, number))
         server = server_with_apps(holder, settings.toolsets)
         app = asgi_app_of(server, holder, settings)
         await serve_http(app, holder, sockets, shutdown, settings)

@@ -200,15 +200,6 @@ def test_a_change_is_seen_also_where_size_and_time_stay_the_same(
     assert files.nearest(tmp_path) is None
 
 
-def test_an_old_file_is_read_once(tmp_path: Path) -> None:
-    path = write(tmp_path, NAMES_ONE)
-    much_later = path.stat().st_ctime_ns + 3_600_000_000_000
-    files = ContextFiles(now_ns=lambda: much_later)
-    assert files.nearest(tmp_path) is files.nearest(tmp_path)
-    write(tmp_path, 'project = "another"')
-    assert files.nearest(tmp_path) == ContextFile(path, "another")
-
-
 @pytest.mark.skipif(sys.platform != "linux", reason="names of files are bytes there")
 def test_a_directory_whose_name_is_no_text_can_be_shown(
     files: ContextFiles, tmp_path: Path

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from tests.unit.source.conftest import Git
 
-from codebase_mcp.changes import texts
+from codebase_mcp.changes import compare as comparing
 from codebase_mcp.changes.compare import Comparison, compare
 from codebase_mcp.errors import InvalidInput
 from codebase_mcp.source.git_directory import git_repository_at
@@ -138,11 +138,11 @@ def test_what_is_no_commit_is_refused_by_its_parameter(
 def test_very_many_files_are_compared_as_far_as_the_limits_go(
     branches: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(texts, "MAX_FILES", 1)
+    monkeypatch.setattr(comparing, "MAX_FILES", 1)
     found = compared(branches, "main", "feature")
     assert shown(found)["app.py"] == ["~kept", "-old"]
     assert found.differences.left_out == {"beyond_limit": 2, "binary": 1}
-    monkeypatch.setattr(texts, "MAX_TOTAL_BYTES", 10)
+    monkeypatch.setattr(comparing, "MAX_TOTAL_BYTES", 10)
     assert compared(branches, "main", "feature").differences.left_out["beyond_limit"] == 3
 
 

@@ -11,12 +11,12 @@ from tests.unit.source.conftest import Git
 from codebase_mcp.changes.compare import Difference
 from codebase_mcp.changes.impact import (
     Activity,
-    Companion,
     change_of_branch,
     change_of_commit,
     find_reasons,
     uncommitted_change,
 )
+from codebase_mcp.changes.likely import Companion
 from codebase_mcp.changes.symbols import ChangedSymbol, SymbolChanges
 from codebase_mcp.errors import InvalidInput
 from codebase_mcp.model import FileKind
@@ -62,8 +62,8 @@ def test_a_change_in_several_directories_is_spread() -> None:
 
 
 def test_companions_count_from_half_of_the_commits_on() -> None:
-    often = Companion("b.py", "code", "src/a.py", 5, 10)
-    seldom = Companion("c.py", "code", "src/a.py", 4, 10)
+    often = Companion("b.py", "src/a.py", 5, 10)
+    seldom = Companion("c.py", "src/a.py", 4, 10)
     assert reasons(TEST, companions=[often, seldom]) == {"companions_left_alone": 1}
     assert reasons(TEST, companions=[seldom]) == {}
 

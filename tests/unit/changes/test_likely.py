@@ -8,15 +8,15 @@ import pytest
 
 from codebase_mcp.changes.likely import (
     LEAST,
+    Companion,
     History,
     LikelyFile,
-    Together,
+    User,
     folders_of,
     likely_files,
     plain_name,
     same_names,
 )
-from codebase_mcp.changes.users import User
 
 PAY, CART = "src/pay.py", "src/cart.py"
 
@@ -86,7 +86,7 @@ def test_evidence_adds_up_and_is_told() -> None:
     [used] = find("a.py", commits=commits, users=[user("a.py", confidence=0.5), user("a.py")])
     [broken] = find("a.py", commits=commits, users=[user("a.py"), user("a.py", is_removed=True)])
     assert together.score < used.score < broken.score < 1
-    assert together.together == Together(PAY, 3, 6)
+    assert together.together == Companion("a.py", PAY, 3, 6)
     assert together.why == "in 3 of 6 commits to src/pay.py"
     assert used.why == f"uses charge (0.95 same file); {together.why}"
     assert broken.why.startswith("uses charge, which is gone")
@@ -98,7 +98,7 @@ def test_of_several_changed_files_the_one_that_a_file_follows_most_reliably_is_t
     # Two of two commits say less than twenty of twenty-two.
     commits = [[CART, "a.py"]] * 2 + [[PAY, "a.py"]] * 20 + [[PAY]] * 2
     [found] = find("a.py", commits=commits, changed=[PAY, CART])
-    assert found.together == Together(PAY, 20, 22)
+    assert found.together == Companion("a.py", PAY, 20, 22)
 
 
 def test_what_is_unlikely_or_changed_itself_is_left_out() -> None:

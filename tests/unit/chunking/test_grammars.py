@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from codebase_mcp.chunking import hazards
+from codebase_mcp.chunking import syntax
 from codebase_mcp.chunking.grammars import unpack
 from codebase_mcp.chunking.split import split
 from codebase_mcp.errors import IndexingFailed
@@ -103,7 +103,7 @@ def test_characters_from_far_planes_kill_no_grammar() -> None:
 @pytest.mark.parametrize("language", ["bash", "markdown", "perl"])
 def test_scanners_that_look_characters_up_see_only_ascii(language: str) -> None:
     text = "{5ä\U000e7aad}\n"
-    seen = hazards.mask_unsafe(text.encode(), language)
+    seen = syntax._mask_unsafe(text.encode(), language)
     assert seen == b"{5xxxxxx}\n"
 
 
@@ -131,7 +131,7 @@ HAZARDS = [
     ("language", "text"), HAZARDS, ids=[f"{h[0]}-{h[1][:6]!r}" for h in HAZARDS]
 )
 def test_a_text_that_kills_or_blocks_its_grammar_is_cut_by_lines(language: str, text: str) -> None:
-    assert hazards.is_hazardous(text, language)
+    assert syntax.is_hazardous(text, language)
     outline = split(text, language)
     assert outline.chunks and outline.symbols == ()
 
@@ -146,7 +146,7 @@ ORDINARY = [
 
 @pytest.mark.parametrize(("language", "text"), ORDINARY, ids=[o[0] for o in ORDINARY])
 def test_ordinary_nesting_is_no_hazard(language: str, text: str) -> None:
-    assert not hazards.is_hazardous(text, language)
+    assert not syntax.is_hazardous(text, language)
 
 
 def test_the_deepest_nesting_that_is_let_through_is_survived() -> None:
@@ -156,14 +156,14 @@ def test_the_deepest_nesting_that_is_let_through_is_survived() -> None:
         " " * 49 + "- " * 25 + "a\n",
         "".join(" " * i + "a:\n" for i in range(98)) + " " * 98 + "a" + ": a" * 50 + "\n",
     ):
-        assert not hazards.is_hazardous(text, "yaml")
+        assert not syntax.is_hazardous(text, "yaml")
         assert split(text, "yaml").chunks
     for text in (
         "".join("\t" * i + "- a\n" for i in range(118)),
         ">" * 119 + "a\n",
         "> " * 59 + "a\n",
     ):
-        assert not hazards.is_hazardous(text, "markdown")
+        assert not syntax.is_hazardous(text, "markdown")
         assert split(text, "markdown").chunks
 
 

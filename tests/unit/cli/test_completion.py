@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from codebase_mcp.cli.commands import all_commands
-from codebase_mcp.cli.completion import script
+from codebase_mcp.cli.main import script
 
 ASK_BASH = """
 source "$1"; shift

@@ -6,10 +6,10 @@ import json
 
 import pytest
 
-from codebase_mcp.cli.hints import in_commands
 from codebase_mcp.cli.main import show_error
-from codebase_mcp.cli.showing import counted
+from codebase_mcp.cli.tool_commands import in_commands
 from codebase_mcp.errors import NotFound
+from codebase_mcp.tools.text import counted
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from codebase_mcp.cli.cloning import check_flags
+from codebase_mcp.cli.indexing import check_flags
 from codebase_mcp.cli.main import build_parser
 from codebase_mcp.errors import InvalidInput
 

@@ -18,8 +18,7 @@ from codebase_mcp.cli.setup.clients import CLIENTS, Client, Machine
 from codebase_mcp.cli.setup.command import own_command
 from codebase_mcp.cli.setup.edit import BEGIN
 from codebase_mcp.cli.setup.json_edit import load
-from codebase_mcp.cli.setup.plan import Change, Unfit, apply
-from codebase_mcp.cli.setup.receipts import Receipt, Receipts
+from codebase_mcp.cli.setup.plan import Change, Receipt, Receipts, Unfit, apply
 
 BY_NAME = {client.name: client for client in CLIENTS}
 DESKTOP = "Claude/claude_desktop_config.json"

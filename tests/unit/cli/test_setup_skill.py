@@ -9,9 +9,8 @@ from pathlib import Path
 from tests.unit.cli.conftest import files_below, machine, setup
 
 from codebase_mcp.cli.main import build_parser
-from codebase_mcp.cli.setup.clients import CLIENTS
+from codebase_mcp.cli.setup.clients import CLIENTS, SKILL, SKILL_HEADER, SKILL_NAME
 from codebase_mcp.cli.setup.edit import BEGIN, SkillFile
-from codebase_mcp.cli.setup.instructions import SKILL, SKILL_HEADER, SKILL_NAME
 
 BARE = ("--index", "--json")  # flags of `search` without a value
 

@@ -9,9 +9,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from codebase_mcp.cli.setup.edit import BEGIN, END, Block, Refused, SkillFile
+from codebase_mcp.cli.setup.edit import BEGIN, END, Block, Refused, SkillFile, TomlEntry
 from codebase_mcp.cli.setup.json_edit import JsonEntry, load
-from codebase_mcp.cli.setup.toml_edit import TomlEntry
 
 VALUE = {"command": "/usr/bin/codebase-mcp", "args": ["serve"], "env": {"A": 'b"\\\x7f'}}
 JSON = JsonEntry((("mcpServers",),), "codebase", VALUE)

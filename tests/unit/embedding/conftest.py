@@ -5,18 +5,17 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import AsyncIterator, Callable
+from typing import Any
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 from tests.embedding_server import EmbeddingServer, vector_of
 
-from codebase_mcp.embedding.endpoint import Endpoint
-from codebase_mcp.embedding.failures import RetryPolicy
-from codebase_mcp.embedding.ollama import OllamaApi
-from codebase_mcp.embedding.openai import OpenAIApi
-from codebase_mcp.embedding.providers import input_format_of
+from codebase_mcp.embedding.endpoint import Endpoint, RetryPolicy
+from codebase_mcp.embedding.providers import Recipe, ServiceAccess, input_format_of
 from codebase_mcp.embedding.remote import RemoteEmbedder, RemoteModel
+from codebase_mcp.embedding.services import OllamaApi, OpenAIApi
 
 KEY = "sk-very-secret-0123456789"
 
@@ -24,6 +23,21 @@ MakeEmbedder = Callable[..., RemoteEmbedder]
 
 _WORDS = "parse json file retry network socket cache memory index search token user".split()
 TEXTS = [f"def {a}_{b}(): pass" for a in _WORDS for b in _WORDS[:3]]
+
+
+def chosen(
+    provider: Any = "static",
+    model: str | None = None,
+    url: str | None = None,
+    *,
+    api_key: str | None = None,
+    batch_size: int = 50,
+    **prefixes: str | None,
+) -> tuple[Recipe, ServiceAccess]:
+    """A model, and how its service is reached."""
+    urls = {} if url is None else {provider: url}
+    keys = {} if api_key is None else {provider: api_key}
+    return Recipe(provider, model, **prefixes), ServiceAccess(urls, keys, batch_size)
 
 
 def unit(text: str) -> NDArray[np.float64]:

@@ -6,9 +6,9 @@ import logging
 
 import pytest
 from tests.embedding_server import NO_ANSWER, NONSENSE, EmbeddingServer, Fault, status
-from tests.unit.embedding.conftest import KEY
+from tests.unit.embedding.conftest import KEY, chosen
 
-from codebase_mcp.embedding.providers import ModelChoice, open_embedder
+from codebase_mcp.embedding.providers import open_embedder
 from codebase_mcp.errors import EmbeddingUnavailable
 
 pytestmark = pytest.mark.anyio
@@ -31,8 +31,8 @@ async def test_secrets_are_never_shown(
 ) -> None:
     caplog.set_level(logging.DEBUG)
     url = server.openai_url.replace("//", "//someone:a-password@")
-    choice = ModelChoice("openai", base_url=url, api_key=KEY)
-    embedder = open_embedder(choice)
+    choice = chosen("openai", url=url, api_key=KEY)
+    embedder = open_embedder(*choice)
     server.always = fault
     with pytest.raises(EmbeddingUnavailable) as caught:
         await embedder.identify()
@@ -45,7 +45,7 @@ async def test_secrets_are_never_shown(
 
 async def test_user_and_password_of_the_address_are_sent(server: EmbeddingServer) -> None:
     url = server.url.replace("//", "//someone:a-password@")
-    embedder = open_embedder(ModelChoice("ollama", base_url=url))
+    embedder = open_embedder(*chosen("ollama", url=url))
     await embedder.identify()
     await embedder.close()
     assert {r.headers["authorization"] for r in server.requests} == {
@@ -59,7 +59,7 @@ async def test_a_loopback_address_is_never_asked_through_a_proxy(
 ) -> None:
     for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"):
         monkeypatch.setenv(name, "http://127.0.0.1:9")
-    embedder = open_embedder(ModelChoice("ollama", base_url=f"http://{host}:{server.port}"))
+    embedder = open_embedder(*chosen("ollama", url=f"http://{host}:{server.port}"))
     assert (await embedder.identify()).dimension == 96
     await embedder.close()
 
@@ -68,7 +68,7 @@ async def test_another_address_is_asked_through_the_proxy_of_the_environment(
     server: EmbeddingServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HTTP_PROXY", server.url)
-    embedder = open_embedder(ModelChoice("ollama", base_url="http://ollama.invalid:11434"))
+    embedder = open_embedder(*chosen("ollama", url="http://ollama.invalid:11434"))
     with pytest.raises(EmbeddingUnavailable):
         await embedder.identify()
     await embedder.close()
@@ -79,7 +79,7 @@ async def test_a_proxy_that_cannot_be_used_is_an_error_without_its_password(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("HTTP_PROXY", "gopher://me:a-password@proxy.invalid")
-    embedder = open_embedder(ModelChoice("ollama", base_url="http://ollama.invalid"))
+    embedder = open_embedder(*chosen("ollama", url="http://ollama.invalid"))
     with pytest.raises(EmbeddingUnavailable, match="proxy") as caught:
         await embedder.identify()
     assert "a-password" not in str(caught.value.as_dict())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from codebase_mcp.embedding.failures import Failure, FailureKind, RetryPolicy, failure_of_response
+from codebase_mcp.embedding.endpoint import Failure, FailureKind, RetryPolicy, failure_of_response
 
 
 def delays(policy: RetryPolicy, failure: Failure) -> list[float]:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 from tests.embedding_server import EmbeddingServer, Fault, status
-from tests.unit.embedding.conftest import MakeEmbedder
+from tests.unit.embedding.conftest import MakeEmbedder, chosen
 
-from codebase_mcp.embedding.ollama import OllamaApi
-from codebase_mcp.embedding.providers import ModelChoice, open_embedder
+from codebase_mcp.embedding.providers import open_embedder
+from codebase_mcp.embedding.services import OllamaApi
 from codebase_mcp.errors import EmbeddingUnavailable
 
 pytestmark = pytest.mark.anyio
@@ -58,7 +58,7 @@ async def test_a_refused_connection_is_reported_with_how_to_start_ollama(
 
 
 async def test_a_url_with_a_path_is_not_an_ollama_server(server: EmbeddingServer) -> None:
-    embedder = open_embedder(ModelChoice("ollama", base_url=server.openai_url))
+    embedder = open_embedder(*chosen("ollama", url=server.openai_url))
     with pytest.raises(EmbeddingUnavailable, match="is not an Ollama that can embed") as caught:
         await embedder.identify()
     await embedder.close()
@@ -105,8 +105,8 @@ async def test_a_temporarily_missing_digest_does_not_make_another_model(
 
 
 async def test_a_key_for_another_service_is_not_sent(server: EmbeddingServer) -> None:
-    choice = ModelChoice("ollama", base_url=server.url + "/", api_key="sk-of-another-service")
-    embedder = open_embedder(choice)
+    choice = chosen("ollama", url=server.url + "/", api_key="sk-of-another-service")
+    embedder = open_embedder(*choice)
     await embedder.identify()
     await embedder.close()
     assert [r for r in server.requests if "sk-of" in str(r.headers)] == []

@@ -11,11 +11,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tests.onnx_models import DIMENSION, WORDS, make_folder, table
+from tests.unit.embedding.conftest import chosen
 
 from codebase_mcp.embedding import onnx
-from codebase_mcp.embedding.folders import BUILTIN
 from codebase_mcp.embedding.onnx import OnnxEmbedder
-from codebase_mcp.embedding.providers import ModelChoice, open_embedder, provider_of_folder
+from codebase_mcp.embedding.providers import BUILTIN, Recipe, open_embedder, provider_of_folder
 from codebase_mcp.errors import EmbeddingUnavailable
 
 pytestmark = pytest.mark.anyio
@@ -35,8 +35,8 @@ async def opened(anyio_backend: str) -> AsyncIterator[list[OnnxEmbedder]]:
         await embedder.close()
 
 
-def choice(folder: Path, **changes: str) -> ModelChoice:
-    return ModelChoice("onnx", str(folder), **changes)  # type: ignore[arg-type]
+def choice(folder: Path, **changes: str) -> Recipe:
+    return Recipe("onnx", str(folder), **changes)
 
 
 def embedder_of(opened: list[OnnxEmbedder], folder: Path, **changes: str) -> OnnxEmbedder:
@@ -158,7 +158,7 @@ async def test_a_folder_without_such_a_model_is_refused_with_a_hint(
     transformer.mkdir()
     (transformer / "config.json").write_text('{"num_attention_heads": 12}')
     with pytest.raises(EmbeddingUnavailable, match="no network in ONNX") as told:
-        open_embedder(ModelChoice(model=str(transformer)))
+        open_embedder(*chosen(model=str(transformer)))
     assert "backend='onnx'" in (told.value.hint or "")
 
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 from tests.embedding_server import EmbeddingServer, Fault, status
-from tests.unit.embedding.conftest import KEY, MakeEmbedder
+from tests.unit.embedding.conftest import KEY, MakeEmbedder, chosen
 
-from codebase_mcp.embedding.openai import OpenAIApi
-from codebase_mcp.embedding.providers import ModelChoice, open_embedder
+from codebase_mcp.embedding.providers import open_embedder
+from codebase_mcp.embedding.services import OpenAIApi
 from codebase_mcp.errors import EmbeddingUnavailable
 
 pytestmark = pytest.mark.anyio
@@ -33,7 +33,7 @@ async def test_requests_have_the_documented_form(
 
 
 async def test_a_self_hosted_endpoint_needs_no_key(server: EmbeddingServer) -> None:
-    embedder = open_embedder(ModelChoice("openai", base_url=server.openai_url))
+    embedder = open_embedder(*chosen("openai", url=server.openai_url))
     assert (await embedder.identify()).dimension == 96
     await embedder.close()
     assert "authorization" not in server.requests[0].headers
@@ -65,7 +65,7 @@ async def test_a_missing_model_is_reported(
 async def test_a_url_without_v1_is_distinguished_from_a_missing_model(
     server: EmbeddingServer,
 ) -> None:
-    embedder = open_embedder(ModelChoice("openai", base_url=server.url, api_key=KEY))
+    embedder = open_embedder(*chosen("openai", url=server.url, api_key=KEY))
     with pytest.raises(EmbeddingUnavailable, match="does not follow OpenAI") as caught:
         await embedder.identify()
     await embedder.close()

@@ -6,18 +6,18 @@ import os
 import shutil
 from dataclasses import replace
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 import pytest
 from tests.embedding_server import EmbeddingServer
+from tests.unit.embedding.conftest import chosen
 
-from codebase_mcp.embedding.folders import BUILTIN, model_folder
-from codebase_mcp.embedding.profile import Recipe
 from codebase_mcp.embedding.providers import (
+    BUILTIN,
     PROVIDERS,
-    ModelChoice,
     Provider,
     input_format_of,
+    model_folder,
     open_embedder,
 )
 from codebase_mcp.errors import EmbeddingUnavailable
@@ -44,15 +44,15 @@ def cached(cache: Path, name: str, commit: str = "c0ffee", *, main: bool = True)
 
 
 async def test_the_built_in_model_is_the_default() -> None:
-    embedder = open_embedder(ModelChoice())
+    embedder = open_embedder(*chosen())
     assert (await embedder.identify()).name == "builtin"
     assert (await embedder.embed_query("parse a json file")).any()
 
 
 async def test_a_folder_is_a_model(tmp_path: Path) -> None:
     shutil.copytree(BUILTIN, tmp_path / "my-model")
-    embedder = open_embedder(ModelChoice(model=str(tmp_path / "my-model")))
-    builtin = await open_embedder(ModelChoice()).identify()
+    embedder = open_embedder(*chosen(model=str(tmp_path / "my-model")))
+    builtin = await open_embedder(*chosen()).identify()
     assert await embedder.identify() == replace(builtin, name="my-model")
 
 
@@ -62,7 +62,7 @@ async def test_a_model_that_was_downloaded_before_is_found_by_its_name(
 ) -> None:
     cached(tmp_path, "minishlab/potion-base-8M")
     cached(tmp_path, "minishlab/potion-base-32M")
-    embedder = open_embedder(ModelChoice(model=name, hub_cache=tmp_path))
+    embedder = model_folder(name, hub_cache=tmp_path)()
     assert embedder.name == "minishlab/potion-base-8M"
 
 
@@ -94,7 +94,7 @@ def test_a_folder_without_a_model_is_reported_with_a_hint(
     cached(tmp_path, "two/shared")
     (cached(tmp_path, "some/transformer") / "model.safetensors").unlink()
     with pytest.raises(EmbeddingUnavailable) as caught:
-        open_embedder(ModelChoice(model=model, hub_cache=tmp_path))
+        model_folder(model, hub_cache=tmp_path)
     assert says in caught.value.message
     assert "CODEBASE_MCP_EMBEDDING_MODEL" in str(caught.value.hint)
 
@@ -129,9 +129,8 @@ def test_each_service_gets_its_own_address_and_key() -> None:
         }
     )
     access = service_access(settings)
-    ollama, openai = (access.choice(Recipe(name)) for name in ("ollama", "openai"))
-    assert (ollama.base_url, ollama.api_key) == ("http://127.0.0.1:1", None)
-    assert (openai.base_url, openai.api_key) == ("http://127.0.0.1:2/v1", "a-key")
+    assert access.urls == {"ollama": "http://127.0.0.1:1", "openai": "http://127.0.0.1:2/v1"}
+    assert access.api_keys == {"openai": "a-key"}
 
 
 # Services
@@ -140,24 +139,24 @@ def test_each_service_gets_its_own_address_and_key() -> None:
 @pytest.mark.parametrize(
     ("choice", "name", "address"),
     [
-        (ModelChoice("ollama"), "ollama/nomic-embed-text", "http://127.0.0.1:11434"),
-        (ModelChoice("ollama", "all-minilm"), "ollama/all-minilm", "http://127.0.0.1:11434"),
+        (chosen("ollama"), "ollama/nomic-embed-text", "http://127.0.0.1:11434"),
+        (chosen("ollama", "all-minilm"), "ollama/all-minilm", "http://127.0.0.1:11434"),
         (
-            ModelChoice("openai", api_key="k"),
+            chosen("openai", api_key="k"),
             "openai/text-embedding-3-small",
             "https://api.openai.com/v1",
         ),
         (
-            ModelChoice("openai", "m", "http://u:p@[::1]:8000/v1/?key=s"),
+            chosen("openai", "m", "http://u:p@[::1]:8000/v1/?key=s"),
             "openai/m",
             "http://[::1]:8000/v1",
         ),
     ],
 )
 async def test_a_service_is_opened_without_being_asked(
-    choice: ModelChoice, name: str, address: str
+    choice: Any, name: str, address: str
 ) -> None:
-    embedder = open_embedder(choice)
+    embedder = open_embedder(*choice)
     assert embedder.name == name
     assert repr(embedder) == f"RemoteEmbedder({name!r}, Endpoint({address!r}))"
     await embedder.close()  # which needs no connection
@@ -166,23 +165,23 @@ async def test_a_service_is_opened_without_being_asked(
 @pytest.mark.parametrize(
     ("choice", "says"),
     [
-        (ModelChoice("openai"), "needs a key"),
-        (ModelChoice("openai", api_key="sk-a\nb"), "key .* is invalid"),
-        (ModelChoice("openai", api_key="sk-ä"), "key .* is invalid"),
-        (ModelChoice("openai", api_key='sk "x"'), "key .* is invalid"),
-        (ModelChoice("ollama", base_url="127.0.0.1:11434"), "address"),
-        (ModelChoice("ollama", base_url="http://"), "address"),
-        (ModelChoice("ollama", base_url="http://[::1"), "address"),
-        (ModelChoice("ollama", base_url="http://host:port"), "address"),
-        (ModelChoice("ollama", base_url="ftp://host"), "address"),
-        (ModelChoice("ollama", base_url="http://me:12/sk-a@host"), "address"),
+        (chosen("openai"), "needs a key"),
+        (chosen("openai", api_key="sk-a\nb"), "key .* is invalid"),
+        (chosen("openai", api_key="sk-ä"), "key .* is invalid"),
+        (chosen("openai", api_key='sk "x"'), "key .* is invalid"),
+        (chosen("ollama", url="127.0.0.1:11434"), "address"),
+        (chosen("ollama", url="http://"), "address"),
+        (chosen("ollama", url="http://[::1"), "address"),
+        (chosen("ollama", url="http://host:port"), "address"),
+        (chosen("ollama", url="ftp://host"), "address"),
+        (chosen("ollama", url="http://me:12/sk-a@host"), "address"),
     ],
 )
 def test_invalid_settings_are_refused_at_once_without_showing_secrets(
-    choice: ModelChoice, says: str
+    choice: Any, says: str
 ) -> None:
     with pytest.raises(EmbeddingUnavailable, match=says) as caught:
-        open_embedder(choice)
+        open_embedder(*choice)
     assert caught.value.hint
     assert "sk-" not in str(caught.value.as_dict())
 
@@ -231,7 +230,7 @@ async def test_a_configured_prefix_takes_precedence(
     server: EmbeddingServer, prefix: str | None, sent: str
 ) -> None:
     embedder = open_embedder(
-        ModelChoice("ollama", base_url=server.url, query_prefix=prefix, passage_prefix=prefix)
+        *chosen("ollama", url=server.url, query_prefix=prefix, passage_prefix=prefix)
     )
     await embedder.embed_query("json")
     await embedder.embed_passages(["json"])
@@ -243,25 +242,25 @@ async def test_a_configured_prefix_takes_precedence(
 async def test_a_fingerprint_depends_on_the_vectors_and_not_on_the_address(
     server: EmbeddingServer,
 ) -> None:
-    base = ModelChoice("ollama", "m", server.url)
+    base = chosen("ollama", "m", server.url)
     server.models |= {"m:latest": "d", "other:latest": "d"}
 
-    async def fingerprint(choice: ModelChoice) -> str:
-        embedder = open_embedder(choice)
+    async def fingerprint(choice: Any) -> str:
+        embedder = open_embedder(*choice)
         facts = await embedder.identify()
         await embedder.close()
         return facts.fingerprint
 
     same = (
         base,
-        replace(base, base_url=f"http://localhost:{server.port}"),
-        replace(base, batch_size=9),
+        chosen("ollama", "m", f"http://localhost:{server.port}"),
+        chosen("ollama", "m", server.url, batch_size=9),
     )
     others = (
-        replace(base, model="other"),
-        replace(base, query_prefix="q:"),
-        replace(base, passage_prefix="p:"),
-        replace(base, provider="openai", base_url=server.openai_url),
+        chosen("ollama", "other", server.url),
+        chosen("ollama", "m", server.url, query_prefix="q:"),
+        chosen("ollama", "m", server.url, passage_prefix="p:"),
+        chosen("openai", "m", server.openai_url),
     )
     assert len({await fingerprint(choice) for choice in same}) == 1
     found = {await fingerprint(choice) for choice in (base, *others)}

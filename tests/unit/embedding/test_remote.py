@@ -19,12 +19,11 @@ from tests.embedding_server import (
     rate_limited,
     status,
 )
-from tests.unit.embedding.conftest import TEXTS, MakeEmbedder, unit, warnings
+from tests.unit.embedding.conftest import TEXTS, MakeEmbedder, chosen, unit, warnings
 
 from codebase_mcp.embedding.embedder import Embedder
-from codebase_mcp.embedding.endpoint import MAX_AT_ONCE, Endpoint
-from codebase_mcp.embedding.failures import RetryPolicy
-from codebase_mcp.embedding.providers import ModelChoice, open_embedder
+from codebase_mcp.embedding.endpoint import MAX_AT_ONCE, Endpoint, RetryPolicy
+from codebase_mcp.embedding.providers import open_embedder
 from codebase_mcp.embedding.remote import batches
 from codebase_mcp.errors import EmbeddingUnavailable
 
@@ -170,7 +169,7 @@ def test_it_outlives_event_loops() -> None:
     async def ask() -> bool:
         async with server:
             if not made:
-                made.append(open_embedder(ModelChoice("ollama", base_url=server.url)))
+                made.append(open_embedder(*chosen("ollama", url=server.url)))
             found = (await made[0].embed_query("parse json")).any()
             await made[0].close()
             await made[0].close()  # once more does no harm

@@ -6,11 +6,18 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from tests.unit.embedding.conftest import chosen
 
 from codebase_mcp.embedding.models import Models
-from codebase_mcp.embedding.profile import Recipe
-from codebase_mcp.embedding.providers import ModelChoice, open_embedder
-from codebase_mcp.embedding.scale import BUILTIN_SCALE, RELATED, UNRELATED, measure_scale, scale_of
+from codebase_mcp.embedding.profile import (
+    BUILTIN_SCALE,
+    RELATED,
+    UNRELATED,
+    Recipe,
+    measure_scale,
+    scale_of,
+)
+from codebase_mcp.embedding.providers import open_embedder
 from codebase_mcp.embedding.static import StaticEmbedder
 
 
@@ -23,7 +30,7 @@ async def test_the_builtin_models_cosines_stay_what_they_are() -> None:
 @pytest.mark.anyio
 async def test_the_builtin_models_scale_is_known_without_embedding_anything() -> None:
     models = Models.open(Recipe())
-    nobody = open_embedder(ModelChoice("ollama", "any", base_url="http://127.0.0.1:9"))
+    nobody = open_embedder(*chosen("ollama", "any", url="http://127.0.0.1:9"))
     model = replace(await models.primary(), embedder=nobody)
     assert await models.scale_of(model) == BUILTIN_SCALE
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from codebase_mcp.embedding.folders import BUILTIN
+from codebase_mcp.embedding.providers import BUILTIN
 from codebase_mcp.embedding.static import StaticEmbedder
 from codebase_mcp.embedding.thesaurus import (
     EXPANSION_CONCEPTS,

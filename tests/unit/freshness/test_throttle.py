@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from codebase_mcp.app.freshness.tree_watch import Throttle
+from codebase_mcp.app.freshness.watcher import Throttle
 
 
 class Clock:

@@ -10,15 +10,14 @@ from hypothesis import strategies as st
 
 from codebase_mcp.index.plan import plan_commit, share_of_same
 from codebase_mcp.model import FileKind, Listing, SourceFile
-from codebase_mcp.source.commit_listing import CommitListing
 
 
-def commit_of(hashes: Mapping[str, str]) -> CommitListing:
+def commit_of(hashes: Mapping[str, str]) -> Listing:
     files = tuple(
-        SourceFile(path, "", 1, 0, 0, "python", FileKind.CODE, named_as_source=True)
+        SourceFile(path, hashes[path], 1, 0, 0, "python", FileKind.CODE, named_as_source=True)
         for path in sorted(hashes)
     )
-    return CommitListing(Listing(Path("/r"), files), dict(hashes))
+    return Listing(Path("/r"), files)
 
 
 def read_paths(commit: Mapping[str, str], base: Mapping[str, str] | None = None) -> list[str]:

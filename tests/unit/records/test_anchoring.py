@@ -30,7 +30,7 @@ def hash_of(*lines: str) -> bytes:
 
 
 def make_spot(symbol: str | None = "Door.close", hash_: bytes = b"same") -> AnchorSpot:
-    return AnchorSpot(REPOSITORY, "a.py", symbol, 1, 2, hash_, blob_id=1)
+    return AnchorSpot(REPOSITORY, "a.py", symbol, None, 1, 2, hash=hash_, blob_id=1)
 
 
 def make_definition(

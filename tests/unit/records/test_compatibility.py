@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from codebase_mcp.records.schemas import accept_schema, changes_between
+from codebase_mcp.records.schemas.compatibility import changes_between
+from codebase_mcp.records.schemas.documents import accept_schema
 
 DRAFT_2020 = "https://json-schema.org/draft/2020-12/schema"
 TEXT, NUMBER = {"type": "string"}, {"type": "number"}

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from codebase_mcp.errors import InvalidInput
-from codebase_mcp.records.schemas import accept_schema
+from codebase_mcp.records.schemas.documents import accept_schema
 
 OBJECT = {"type": "object"}
 OBJECT_2020 = {"$schema": "https://json-schema.org/draft/2020-12/schema", "type": "object"}

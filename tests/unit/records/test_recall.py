@@ -10,14 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codebase_mcp.records.anchors import Anchor
+from codebase_mcp.records.anchoring import Anchor
 from codebase_mcp.records.memory import MAX_PASSAGES, Observation, passages
-from codebase_mcp.records.recall import (
+from codebase_mcp.records.memory_search import (
     HALF_LIFE_DAYS,
     TYPE_WORTH,
     estimate_tokens,
     pack,
-    preview,
 )
 from codebase_mcp.search.query import parse_query
 from codebase_mcp.search.relevance import (
@@ -29,6 +28,7 @@ from codebase_mcp.search.relevance import (
     nearness,
     rank,
 )
+from codebase_mcp.tools.sessions import preview
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 

@@ -13,7 +13,8 @@ from jsonschema import Draft7Validator, Draft202012Validator
 from referencing import Registry
 
 from codebase_mcp.errors import InvalidInput
-from codebase_mcp.records.schemas import accept_schema, changes_between
+from codebase_mcp.records.schemas.compatibility import changes_between
+from codebase_mcp.records.schemas.documents import accept_schema
 
 TYPES = ["null", "boolean", "integer", "number", "string", "array", "object"]
 PATTERNS = ["^a", "b$", "[a-c]", "^.$", "a|b", "^[^a]*$"]

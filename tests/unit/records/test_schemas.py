@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from codebase_mcp.errors import InvalidInput
-from codebase_mcp.records.schemas import accept_schema, require_size, stored_schema
+from codebase_mcp.records.schemas.documents import accept_schema, require_size, stored_schema
 
 DRAFT_7 = "http://json-schema.org/draft-07/schema#"
 DRAFT_2020 = "https://json-schema.org/draft/2020-12/schema"

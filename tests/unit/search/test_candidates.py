@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codebase_mcp.search.filters import directory_bounds, directory_matcher, directory_pattern
+from codebase_mcp.search.scope import directory_bounds, directory_matcher, directory_pattern
 
 _LETTERS = "ab/%_.\\\ud7ff\U0010ffff"
 

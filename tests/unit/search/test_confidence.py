@@ -25,9 +25,9 @@ from codebase_mcp.search.confidence import (
     is_doubtful,
     query_evidence,
 )
-from codebase_mcp.search.evidence import CandidateFile, TextEvidence
+from codebase_mcp.search.lists import CandidateFile, TextEvidence
 from codebase_mcp.search.query import Query, parse_query
-from codebase_mcp.search.ranking import RankedFile
+from codebase_mcp.search.signals import RankedFile
 
 NOTHING = QueryEvidence(
     coverage=0.05, name=0.0, definition=0.0, meaning=0.2, mean_meaning=0.15, spread=0.05,

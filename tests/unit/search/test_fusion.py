@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from codebase_mcp.search.fusion import SECONDARY_SHARE, fuse
+from codebase_mcp.search.candidates import SECONDARY_SHARE, fuse
 
 
 def test_where_both_models_know_a_chunk_each_has_its_share() -> None:

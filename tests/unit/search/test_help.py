@@ -2,29 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
 
 from codebase_mcp.search.help import (
-    BetterFile,
     FilteredFiles,
     FilterEffect,
     Help,
     IndexCoverage,
     MissFacts,
     WordUse,
-    content_words,
     explain,
     is_elsewhere,
     is_weak,
     words_to_help,
 )
 from codebase_mcp.search.hits import Hit
-from codebase_mcp.search.query import parse_query
 from codebase_mcp.search.vocabulary import NearWords
-from codebase_mcp.text.tokens import aggressive_stem, stem, term_id
 
 READY = IndexCoverage("ready", 0, 0)
 REPOSITORY = UUID(int=1)
@@ -78,14 +75,6 @@ def test_places_are_the_nearest_at_most_below_a_half() -> None:
         False,
     ]
     assert not is_elsewhere([])
-
-
-def test_the_words_of_a_question_are_its_parts_without_stop_words() -> None:
-    words = content_words(parse_query("where is the parseConfig of a user, x, user"))
-    assert [word.text for word in words] == ["parse", "config", "user"]
-    assert words[0].term == term_id(stem("parse"))
-    assert words[0].name_term == term_id(aggressive_stem("parse"))
-    assert words[0].joined == (term_id(stem("parseconfig")),)
 
 
 def test_a_word_that_occurs_only_joined_or_in_a_file_name_is_not_missing() -> None:
@@ -171,7 +160,7 @@ def test_what_filters_leave_is_counted(filtered: FilteredFiles, first: str) -> N
 
 
 def test_a_better_file_behind_the_filters_is_named_and_nothing_else_advised() -> None:
-    better = BetterFile(REPOSITORY, "src/auth.py", 0.914)
+    better = replace(make_hit(0.914), file_path="src/auth.py")
     told = helped(
         "sign in",
         {"sign": 0},

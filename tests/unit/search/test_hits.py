@@ -10,12 +10,6 @@ from hypothesis import strategies as st
 
 from codebase_mcp.chunking.lines import split_lines
 from codebase_mcp.model import FileKind
-from codebase_mcp.search.evidence import (
-    NEAREST_CHUNKS,
-    CandidateFile,
-    NamedDefinition,
-    TextEvidence,
-)
 from codebase_mcp.search.hits import (
     Hit,
     ScoredFile,
@@ -23,10 +17,15 @@ from codebase_mcp.search.hits import (
     StoredText,
     choose,
     chunk_id_of,
-    first_lines,
     make_hits,
 )
-from codebase_mcp.search.ranking import RankedFile
+from codebase_mcp.search.lists import (
+    NEAREST_CHUNKS,
+    CandidateFile,
+    NamedDefinition,
+    TextEvidence,
+)
+from codebase_mcp.search.signals import RankedFile
 
 REPOSITORY = uuid.uuid4()
 TEXT = "".join(f"line {n}\n" for n in range(1, 41))
@@ -42,7 +41,7 @@ def make_file(
 
 
 def hits_of(files: list[ScoredFile], texts: dict[int, str], limit: int = 10) -> list[Hit]:
-    stored = {blob: StoredText(split_lines(t), CHUNKS) for blob, t in texts.items()}
+    stored = {blob: StoredText(split_lines(t), CHUNKS, ()) for blob, t in texts.items()}
     return make_hits(choose(files, limit), stored, context_lines=2, explain=False)
 
 
@@ -163,8 +162,3 @@ def test_the_chunk_that_defines_what_is_asked_for_counts_among_the_others() -> N
 def test_a_chunk_keeps_its_id_as_long_as_its_text() -> None:
     assert chunk_id_of("a") == chunk_id_of("a") != chunk_id_of("b")
     assert chunk_id_of("a").version == 5
-
-
-@given(st.text("ab\n\r", max_size=12), st.integers(0, 8))
-def test_the_first_lines_are_those_of_the_whole_text(text: str, count: int) -> None:
-    assert first_lines(text, count) == split_lines(text)[:count]

@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from codebase_mcp.index import rows
-from codebase_mcp.search.filters import FileFilters
 from codebase_mcp.search.memory_index import IndexedFile, Postings, _highest
 from codebase_mcp.search.memory_indexes import _sparse
+from codebase_mcp.search.scope import FileFilters
 
 WEIGHTS = st.floats(0.125, 4.0, width=16)
 TEXTS = st.lists(st.dictionaries(st.integers(0, 999_999_999), WEIGHTS, max_size=6), max_size=6)

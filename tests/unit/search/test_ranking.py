@@ -10,10 +10,9 @@ from typing import Any
 import pytest
 
 from codebase_mcp.model import FileKind
-from codebase_mcp.search.evidence import CandidateFile, NamedDefinition, TextEvidence
-from codebase_mcp.search.filters import directory_matcher
+from codebase_mcp.search.lists import CandidateFile, NamedDefinition, TextEvidence
 from codebase_mcp.search.query import inverse_frequencies, parse_query, rarest_terms
-from codebase_mcp.search.ranking import rank_files
+from codebase_mcp.search.scope import directory_matcher
 from codebase_mcp.search.signals import (
     SIGNALS,
     WEIGHTS,
@@ -21,6 +20,7 @@ from codebase_mcp.search.signals import (
     name_signals,
     path_facts,
     query_name_words,
+    rank_files,
     rarity,
     unnamed_share,
 )

@@ -6,7 +6,7 @@ from functools import cache
 
 import pytest
 
-from codebase_mcp.embedding.scale import BUILTIN_SCALE, Scale
+from codebase_mcp.embedding.profile import BUILTIN_SCALE, Scale
 from codebase_mcp.embedding.static import StaticEmbedder
 from codebase_mcp.search import vocabulary as vocabulary_room
 from codebase_mcp.search.vocabulary import NEAR_WORDS, NearWords, Vocabulary, near_words

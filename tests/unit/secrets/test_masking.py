@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codebase_mcp.secrets.masking import begins_with_masked, mask
-from codebase_mcp.secrets.version import SECRETS_VERSION
+from codebase_mcp.secrets.masking import SECRETS_VERSION, begins_with_masked, mask
 
 sys.path.insert(0, str(Path(__file__).parents[3] / "benchmarks"))
 from masking import CORPUS, LEAST_RECALL, MOST_FALSE_ALARMS, Form, main, missed_in, read_forms

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from codebase_mcp.secrets import rules_folder
+from codebase_mcp.secrets import masking
 from codebase_mcp.secrets.detect import load_rules, load_rules_early
 
 
 def test_rules_are_loaded_early_only_where_none_are_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rules_folder, "_chosen", tmp_path)
+    monkeypatch.setattr(masking, "_rules_folder", tmp_path)
     loading = load_rules_early()
     assert loading is not None
     loading.join()

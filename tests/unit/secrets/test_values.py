@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from uuid import uuid4
 
-from codebase_mcp.secrets.values import mask_values
+from codebase_mcp.secrets.masking import mask_values
 
 PASSWORD = "Tr0ub4dor" + "&3"
 STARS = "*" * len(PASSWORD)

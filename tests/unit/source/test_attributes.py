@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from codebase_mcp.model import FileKind
-from codebase_mcp.source.attributes import Attributes
+from codebase_mcp.source.ignore import Attributes
 from codebase_mcp.source.read import SourceText, read_source
 from codebase_mcp.source.selection import Selection
 from codebase_mcp.source.walk import list_files

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from codebase_mcp.source.blame import UNCOMMITTED, Blamed, Lines, blame, lines_of
+from codebase_mcp.source.commit_log import UNCOMMITTED, Blamed, Lines, blame, lines_of
 from codebase_mcp.source.git_directory import git_repository_at
 
 Git = Callable[..., bytes]

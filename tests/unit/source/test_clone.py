@@ -153,26 +153,26 @@ def test_the_whole_history_comes_with_all_branches_and_tags(
     assert refs_in(fetched(origin, clones, CloneOptions(depth=1)), git) == ["refs/heads/main"]
 
 
-def test_a_clone_with_files_of_an_earlier_version_becomes_bare(
+def test_a_directory_in_the_place_of_a_clone_is_replaced(
     origin: Path, clones: Path, git: Git
 ) -> None:
     place = clone_path(remote_of(origin), clones)
     place.parent.mkdir(parents=True)
     git(place.parent, "clone", "--depth=2", f"file://{origin}", place.name)
-    git(place, "config", "codebase-mcp.depth", "2")
-    git(place, "config", "codebase-mcp.name", "mine")
-    (place / "a.py").write_text("mine\n")
-    for name in ("config.lock", "index.lock"):
-        (place / ".git" / name).write_text("of a git that was killed\n")
-    assert is_cloned(remote_of(origin), clones)
+    assert not is_cloned(remote_of(origin), clones)
     clone = fetched(origin, clones)
-    assert (clone.is_new, clone.is_shallow, clone.name) == (False, True, "mine")
+    assert (clone.is_new, clone.is_shallow) == (True, True)
     assert sorted(path.name for path in place.parent.iterdir()) == [place.name]
     assert not (place / ".git").exists()
     assert (paths_in(clone), text_in(clone, git)) == (["a.py"], "x = 2\n")
-    assert refs_in(clone, git) == ["refs/heads/main"]
+
+
+def test_locks_of_a_git_that_was_killed_are_removed(origin: Path, clones: Path, git: Git) -> None:
+    place = fetched(origin, clones).root
+    for lock in (place / "config.lock", place / "refs" / "heads" / "main.lock"):
+        lock.write_text("of a git that was killed\n")
     git(origin, "commit", "--allow-empty", "-m", "four")
-    assert commits_in(fetched(origin, clones), git) == 2
+    assert commits_in(fetched(origin, clones, CloneOptions(depth=2)), git) == 2
 
 
 def test_a_default_branch_that_is_renamed_is_followed(origin: Path, clones: Path, git: Git) -> None:

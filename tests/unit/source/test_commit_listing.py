@@ -14,12 +14,12 @@ import pytest
 
 from codebase_mcp.errors import IndexingFailed
 from codebase_mcp.model import FileFailure, Listing
-from codebase_mcp.source.commit_listing import CommitListing, list_files_at
 from codebase_mcp.source.git_directory import GitRepository, git_repository_at
 from codebase_mcp.source.git_objects import read_blobs
-from codebase_mcp.source.ignore import MAX_IGNORE_BYTES
 from codebase_mcp.source.listing_builder import MISSING
+from codebase_mcp.source.open_file import MAX_IGNORE_BYTES
 from codebase_mcp.source.selection import EVERYTHING, Patterns, Selection
+from codebase_mcp.source.source_tree import list_files_at
 from codebase_mcp.source.walk import list_files
 
 Git = Callable[..., bytes]
@@ -68,7 +68,7 @@ def mess_up(work_tree: Path) -> None:
 
 def assert_same_as_checkout(
     git: Git, repository: Path, inner: str, commit: str, selection: Selection = EVERYTHING
-) -> CommitListing:
+) -> Listing:
     """Compare with a clean checkout at the same place, then read the commit from a messy one."""
     root = repository / inner
     git(repository, "checkout", "--force", "--detach", commit)
@@ -78,19 +78,18 @@ def assert_same_as_checkout(
     mess_up(repository)
     root.mkdir(parents=True, exist_ok=True)
     found = list_files_at(place, commit, selection)
-    assert found.listing.files == expected.files
-    assert found.listing.skipped == expected.skipped
-    assert found.listing.failures == expected.failures
-    assert found.listing.root == root
-    assert list(found.object_ids) == [file.path for file in found.listing.files]
+    assert [replace(file, location="") for file in found.files] == list(expected.files)
+    assert found.skipped == expected.skipped
+    assert found.failures == expected.failures
+    assert found.root == root
     assert_objects_have_the_sizes(place, found)
     return found
 
 
-def assert_objects_have_the_sizes(place: GitRepository, found: CommitListing) -> None:
-    contents = dict(read_blobs(place, found.object_ids.values(), 1 << 21))
-    for file in found.listing.files:
-        content = contents[found.object_ids[file.path]]
+def assert_objects_have_the_sizes(place: GitRepository, found: Listing) -> None:
+    contents = dict(read_blobs(place, [file.location for file in found.files], 1 << 21))
+    for file in found.files:
+        content = contents[file.location]
         assert isinstance(content, bytes)
         assert len(content) == file.size
 
@@ -207,7 +206,7 @@ def test_a_commit_has_the_files_of_its_checkout(
     commit = committed(git, repository, TREES[name] | {"src/always.py": b"x\n"})
     selection = Selection(max_file_bytes=2_000)
     found = assert_same_as_checkout(git, repository, inner, commit, selection)
-    assert found.listing.files
+    assert found.files
 
 
 def test_submodules_are_counted(repository: Path, git: Git, tmp_path: Path) -> None:
@@ -219,7 +218,7 @@ def test_submodules_are_counted(repository: Path, git: Git, tmp_path: Path) -> N
         git(repository, "submodule", "add", "--force", str(other), place)
     commit = committed(git, repository, {".mcpignore": b"ignored/\n/src/lib\n", "a.py": b"x\n"})
     found = assert_same_as_checkout(git, repository, "", commit)
-    assert found.listing.skipped["submodule"] == 2
+    assert found.skipped["submodule"] == 2
     git(repository, "checkout", "--force", commit)
     assert_same_as_checkout(git, repository, "src", commit)
 
@@ -230,7 +229,7 @@ def test_the_patterns_of_a_selection_apply(repository: Path, git: Git) -> None:
         patterns=(Patterns(repository, ("*.md", "src/run")), Patterns(repository, ("!*", "tests")))
     )
     found = assert_same_as_checkout(git, repository, "", commit, selection)
-    assert found.listing.skipped["ignored"] == 3
+    assert found.skipped["ignored"] == 3
     nested = Selection(patterns=(Patterns(repository, ("/src/run",)),))
     assert_same_as_checkout(git, repository, "src", commit, nested)
 
@@ -275,9 +274,9 @@ def test_every_commit_has_its_own_files_and_rules(repository: Path, git: Git) ->
     first = committed(git, repository, {"a.py": b"1\n", "b.py": b"x\n"})
     second = committed(git, repository, {"a.py": b"22\n", ".mcpignore": b"b.py\n"})
     one, two = (list_files_at(opened(repository), commit) for commit in (first, second))
-    assert [(f.path, f.size) for f in one.listing.files] == [("a.py", 2), ("b.py", 2)]
-    assert [(f.path, f.size) for f in two.listing.files] == [(".mcpignore", 5), ("a.py", 3)]
-    assert one.object_ids["a.py"] != two.object_ids["a.py"]
+    assert [(f.path, f.size) for f in one.files] == [("a.py", 2), ("b.py", 2)]
+    assert [(f.path, f.size) for f in two.files] == [(".mcpignore", 5), ("a.py", 3)]
+    assert one.files[0].location != two.files[1].location
 
 
 def test_bare_linked_shallow_and_longer_hashed_repositories_are_listed_alike(
@@ -289,11 +288,10 @@ def test_bare_linked_shallow_and_longer_hashed_repositories_are_listed_alike(
     git(tmp_path, "clone", "--no-checkout", "--depth=1", f"file://{tree}", "shallow")
     git(tree, "worktree", "add", "--no-checkout", "--detach", str(tmp_path / "linked"))
     expected = list_files_at(opened(tree), commit)
-    assert expected.listing.skipped["ignored"]
+    assert expected.skipped["ignored"]
     for name in ("bare.git", "shallow", "linked"):
         found = list_files_at(opened(tmp_path / name), commit)
-        assert found.listing == replace(expected.listing, root=tmp_path / name)
-        assert found.object_ids == expected.object_ids
+        assert found == replace(expected, root=tmp_path / name)
 
 
 def test_a_repository_of_another_user_is_listed(repository: Path, git: Git) -> None:
@@ -302,7 +300,7 @@ def test_a_repository_of_another_user_is_listed(repository: Path, git: Git) -> N
     commit = committed(git, repository, {"a.py": b"x\n"})
     for path in (repository, *repository.rglob("*")):
         os.chown(path, 12345, 12345)
-    assert list(list_files_at(opened(repository), commit).object_ids) == ["a.py"]
+    assert [f.path for f in list_files_at(opened(repository), commit).files] == ["a.py"]
 
 
 def partial_clone(git: Git, repository: Path, place: Path) -> Path:
@@ -318,10 +316,9 @@ def test_what_a_partial_clone_lacks_is_told(repository: Path, git: Git, tmp_path
     clone = partial_clone(git, repository, tmp_path / "clone")
     git(clone, "cat-file", "-e", f"{commit}:d.py")  # fetches this one
     found = list_files_at(opened(clone), commit)
-    assert [(file.path, file.size) for file in found.listing.files] == [("d.py", 2)]
-    assert list(found.object_ids) == ["d.py"]
-    assert found.listing.failures == (FileFailure("a.py", MISSING),)
-    assert found.listing.skipped == {"binary": 1, "missing": 1, "symlink": 1}
+    assert [(file.path, file.size) for file in found.files] == [("d.py", 2)]
+    assert found.failures == (FileFailure("a.py", MISSING),)
+    assert found.skipped == {"binary": 1, "missing": 1, "symlink": 1}
 
 
 @pytest.mark.parametrize("name", [".mcpignore", "sub/.gitattributes"])
@@ -368,6 +365,7 @@ def test_a_forged_tree_does_not_mix_its_entries_up(repository: Path, git: Git) -
     )
     commit = git(repository, "commit-tree", "-m", "x", made.stdout.decode().strip())
     found = list_files_at(opened(repository), commit.decode().strip())
-    assert found.object_ids["a.py"] == blobs[0]
-    assert set(found.object_ids) >= {"a.py", "a.py/b.py", "odd.py"}
-    assert found.listing.skipped["name_clash"] == 1
+    objects = {file.path: file.location for file in found.files}
+    assert objects["a.py"] == blobs[0]
+    assert set(objects) >= {"a.py", "a.py/b.py", "odd.py"}
+    assert found.skipped["name_clash"] == 1

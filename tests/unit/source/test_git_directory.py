@@ -118,9 +118,9 @@ def test_a_directory_that_looks_like_a_git_directory_is_not_listed(
     assert paths_in(tree / "deep") == ["down/b.py", "objects/c.py"]
     some = list_files(tree, paths=["x.git/config", "deep/down"])
     assert [file.path for file in some.files] == ["deep/down/b.py"]
-    seen = TreeScan(tree)
-    seen.changes()
-    assert not any(place in directory for directory in seen.directories for place in places)
+    assert not any(
+        place in directory for directory in TreeScan(tree).directories for place in places
+    )
 
 
 def test_another_user_cannot_make_a_shared_folder_look_like_a_git_directory(tree: Path) -> None:

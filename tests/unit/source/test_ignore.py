@@ -11,7 +11,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from codebase_mcp.source.ignore import MAX_IGNORE_BYTES, IgnoreFiles, parse_rules
+from codebase_mcp.source.ignore import IgnoreFiles, parse_rules
+from codebase_mcp.source.open_file import MAX_IGNORE_BYTES
 from codebase_mcp.source.walk import list_files
 
 

@@ -11,14 +11,13 @@ import pytest
 
 from codebase_mcp.access.context_file import FILE_NAME, context_of
 from codebase_mcp.errors import CodebaseError, IndexingFailed, InvalidInput, PermissionDenied
-from codebase_mcp.source import reach
+from codebase_mcp.source import git_directory
 from codebase_mcp.source.commit_log import find_tip
-from codebase_mcp.source.git_directory import git_repository_at
+from codebase_mcp.source.git_directory import confine_git, git_repository_at
 from codebase_mcp.source.git_objects import find_entries
-from codebase_mcp.source.open_file import open_regular
-from codebase_mcp.source.reach import Reach, confine_git
+from codebase_mcp.source.open_file import KERNEL_FOLDERS, open_regular
 from codebase_mcp.source.read import Skipped, SourceText, read_source
-from codebase_mcp.source.root import resolve_root
+from codebase_mcp.source.root import Reach, resolve_root
 from codebase_mcp.source.source_tree import source_tree_at
 from codebase_mcp.source.tree_scan import start_scan
 from codebase_mcp.source.walk import list_files
@@ -46,7 +45,7 @@ def outside(tmp_path: Path) -> Path:
 @pytest.fixture
 def confined(code: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The allowed root of this process."""
-    monkeypatch.setattr(reach, "_roots", set())
+    monkeypatch.setattr(git_directory, "_roots", set())
     confine_git([code])
     return code
 
@@ -127,7 +126,7 @@ def test_some_folders_are_never_read_whoever_asks(tmp_path: Path, way: str) -> N
     data, link = tmp_path / "data", tmp_path / "link"
     (data / "repositories" / "clone").mkdir(parents=True)
     link.symlink_to(data / "repositories" / "..")
-    closed = (*reach.KERNEL_FOLDERS, data)
+    closed = (*KERNEL_FOLDERS, data)
     everything = Reach(None, closed, data / "repositories")
     for within in (everything, Reach((Path("/"),), closed)):
         error = refusal(way.format(data=data, link=link), within)
@@ -143,7 +142,7 @@ def test_folders_that_are_never_read_are_left_out_of_a_walk(tmp_path: Path) -> N
         place.mkdir(parents=True)
         (place / "main.py").write_text(SECRET)
     selection = source_tree_at(tmp_path).selection  # type: ignore[attr-defined]
-    left_out = Reach(None, (*reach.KERNEL_FOLDERS, data)).patterns_at(tmp_path)
+    left_out = Reach(None, (*KERNEL_FOLDERS, data)).patterns_at(tmp_path)
     listing = list_files(tmp_path, selection.ignoring(tmp_path, left_out.lines))
     assert [file.path for file in listing.files] == [f"inner/{data.name}/main.py"]
     assert Reach().patterns_at(Path("/")).lines == ("/proc", "/sys", "/dev")

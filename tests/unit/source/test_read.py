@@ -11,8 +11,7 @@ import pytest
 
 from codebase_mcp.model import FileFailure, FileKind, SourceFile
 from codebase_mcp.source.classify import classify
-from codebase_mcp.source.encoding import decode
-from codebase_mcp.source.read import Skipped, SourceText, blob_hash, read_source
+from codebase_mcp.source.read import Skipped, SourceText, blob_hash, decode, read_source
 
 Git = Callable[..., bytes]
 

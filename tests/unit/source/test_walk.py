@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from codebase_mcp.model import FileFailure, FileKind, Listing
-from codebase_mcp.source.ignore import MAX_IGNORE_BYTES
 from codebase_mcp.source.listing_builder import NOT_APPLIED
+from codebase_mcp.source.open_file import MAX_IGNORE_BYTES
 from codebase_mcp.source.selection import Selection
 from codebase_mcp.source.walk import list_files
 

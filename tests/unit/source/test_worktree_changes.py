@@ -11,10 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.unit.source.conftest import Git
 
-from codebase_mcp.source import worktree_changes
-from codebase_mcp.source.git_changes import changed_files
+from codebase_mcp.source import git_changes
+from codebase_mcp.source.git_changes import (
+    changed_files,
+    changed_on_disk,
+    count_lines,
+    read_location,
+)
 from codebase_mcp.source.git_directory import GitRepository, git_repository_at
-from codebase_mcp.source.worktree_changes import changed_on_disk, count_lines, read_location
 
 
 def commit(git: Git, root: Path) -> str:
@@ -30,7 +34,7 @@ def at(root: Path) -> GitRepository:
 
 
 def found_in(root: Path, head: str) -> dict[str, tuple[object, ...]]:
-    files = changed_on_disk(at(root), head).changes.files
+    files = changed_on_disk(at(root), head).files
     return {one.path: (one.status, one.lines_added, one.lines_removed) for one in files}
 
 
@@ -56,9 +60,7 @@ def make_changes(root: Path, git: Git) -> str:
 def test_each_kind_of_change_is_recognised(repository: Path, git: Git) -> None:
     head = make_changes(repository, git)
     found = changed_on_disk(at(repository), head)
-    assert {
-        one.path: (one.status, one.lines_added, one.lines_removed) for one in found.changes.files
-    } == {
+    assert {one.path: (one.status, one.lines_added, one.lines_removed) for one in found.files} == {
         "binary": ("changed", None, None),
         "gone": ("removed", 0, 20),
         "link": ("type", None, None),
@@ -67,15 +69,15 @@ def test_each_kind_of_change_is_recognised(repository: Path, git: Git) -> None:
         "sub/edited": ("changed", 1, 1),
         "untracked.py": ("added", 1, 0),
     }
-    assert [one.old_path for one in found.changes.files if one.status == "renamed"] == ["old"]
-    [new] = [one.new for one in found.changes.files if one.path == "untracked.py"]
+    assert [one.old_path for one in found.files if one.status == "renamed"] == ["old"]
+    [new] = [one.new for one in found.files if one.path == "untracked.py"]
     assert new is not None
     assert read_location(found.locations[new.object_id], 100) == b"x = 1\n"
 
 
 def test_after_a_commit_the_same_files_differ(repository: Path, git: Git) -> None:
     head = make_changes(repository, git)
-    before = changed_on_disk(at(repository), head).changes.files
+    before = changed_on_disk(at(repository), head).files
     after = changed_files(at(repository), head, commit(git, repository)).files
     assert [(o.path, o.old_path, o.status, o.old, o.new) for o in before] == [
         (o.path, o.old_path, o.status, o.old, o.new) for o in after
@@ -178,7 +180,7 @@ def test_both_ways_of_counting_agree_on_the_difference(old: list[str], new: list
     added, removed = count_lines(before, after)
     assert added - removed == len(new) - len(old)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(worktree_changes, "_MAX_LINE_PAIRS", -1)
+        patch.setattr(git_changes, "_MAX_LINE_PAIRS", -1)
         at_least = count_lines(before, after)
     assert at_least[0] <= added and at_least[1] <= removed
     assert at_least[0] - at_least[1] == len(new) - len(old)

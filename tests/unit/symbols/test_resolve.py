@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from codebase_mcp.model import Reference, ReferenceKind, Symbol
-from codebase_mcp.symbols.definition import Definition, Surroundings, Use
+from codebase_mcp.symbols.definition import Definition, File, Surroundings, Use
 from codebase_mcp.symbols.resolve import SURE, Resolver
 
 CALL, IMPORT = ReferenceKind.CALL, ReferenceKind.IMPORT
@@ -25,8 +25,8 @@ def blob(path: str) -> int:
     return sum(map(ord, path))
 
 
-def language(path: str) -> str:
-    return LANGUAGES[path.rpartition(".")[2]]
+def file(path: str) -> File:
+    return File(1, path, blob(path), LANGUAGES[path.rpartition(".")[2]], "code")
 
 
 def defined(
@@ -35,9 +35,7 @@ def defined(
     name = qualified.rpartition(".")[2]
     kind = kind or ("method" if "." in qualified else "function")
     depth = qualified.count(".")
-    return Definition(
-        1, path, blob(path), language(path), "code", name, qualified, kind, *lines, depth
-    )
+    return Definition(name, qualified, kind, *lines, depth, file(path))
 
 
 def used(
@@ -47,8 +45,9 @@ def used(
     line: int = 50,
     module: str = "",
     alias: str = "",
+    name: str = "charge",
 ) -> Use:
-    return Use(1, path, blob(path), language(path), "code", line, kind, receiver, module, alias)
+    return Use(file(path), line, name, kind, receiver, module, alias)
 
 
 def imported(name: str, module: str, alias: str = "") -> Reference:
@@ -59,20 +58,19 @@ def meaning(
     use: Use,
     definitions: list[Definition],
     *here: Reference,
-    name: str = "charge",
     around: tuple[Symbol, ...] = (),
-    others: tuple[tuple[str, Use], ...] = (),
+    others: tuple[Use, ...] = (),
     symbols: Mapping[tuple[int, int], tuple[Symbol, ...]] | None = None,
 ) -> list[tuple[str, float, str]]:
     surroundings = {
-        use.blob_id: Surroundings(
+        use.file.blob_id: Surroundings(
             tuple(one for one in here if one.kind is IMPORT),
             tuple(one for one in here if one.kind is ReferenceKind.INHERIT),
         )
     }
-    resolver = Resolver(definitions, [(name, use), *others], surroundings, symbols)
-    found = resolver.resolve(name, use, around).candidates
-    return [(one.definition.path, one.confidence, one.reason) for one in found]
+    resolver = Resolver(definitions, [use, *others], surroundings, symbols)
+    found = resolver.resolve(use, around).candidates
+    return [(one.definition.file.path, one.confidence, one.reason) for one in found]
 
 
 PAY, OTHER = defined("pay.py", "charge"), defined("other.py", "charge")
@@ -96,7 +94,7 @@ def test_an_import_finds_its_module_among_many() -> None:
     found = meaning(used("shop7/a.py"), many, imported("charge", ".pay"))
     assert found == [("shop7/pay.py", 0.95, "imported from .pay")]
     found = meaning(used("shop7/__init__.py"), many, imported("charge", ".."))
-    assert {path for path, _, _ in found} == {one.path for one in many}
+    assert {path for path, _, _ in found} == {one.file.path for one in many}
 
 
 def test_what_many_definitions_share_is_not_meant_by_any() -> None:
@@ -115,7 +113,7 @@ def test_the_import_itself_is_a_use() -> None:
 
 
 def test_another_name_leads_to_the_name_that_was_imported() -> None:
-    found = meaning(used("a.py"), [PAY], imported("charge", "pay", "take"), name="take")
+    found = meaning(used("a.py", name="take"), [PAY], imported("charge", "pay", "take"))
     assert found == [("pay.py", 0.95, "imported from pay")]
 
 
@@ -125,7 +123,7 @@ def test_a_name_that_is_imported_from_elsewhere_is_of_none_of_them() -> None:
 
 def test_a_package_hands_names_on() -> None:
     card = defined("shop/card.py", "charge")
-    hands = ("charge", used("shop/__init__.py", kind=IMPORT, module=".card"))
+    hands = used("shop/__init__.py", kind=IMPORT, module=".card")
     found = meaning(used("a.py"), [card], imported("charge", "shop"), others=(hands,))
     assert found == [("shop/card.py", 0.9, "imported from shop, which hands it on")]
     [(_, confidence, reason)] = meaning(used("a.py"), [card], imported("charge", "shop"))
@@ -278,7 +276,7 @@ def test_a_test_of_java_is_in_the_package_that_it_tests() -> None:
     near = defined("src/main/java/org/shop/Charge.java", "charge", "class")
     far = defined("src/main/java/org/bank/Charge.java", "charge", "class")
     found = meaning(used("src/test/java/org/shop/ShopTest.java"), [near, far])
-    assert found == [(near.path, 0.9, "same package")]
+    assert found == [(near.file.path, 0.9, "same package")]
 
 
 def test_a_method_that_is_called_by_its_name_alone_may_be_inherited() -> None:

@@ -10,8 +10,15 @@ import pytest
 from tests.unit.telemetry.conftest import Page
 
 from codebase_mcp.errors import EmbeddingUnavailable, NotFound
-from codebase_mcp.telemetry.calls import embedding_call, looked_up, tool_call
-from codebase_mcp.telemetry.stopwatch import duration, round_trip, step, stopwatch
+from codebase_mcp.telemetry.metrics import looked_up
+from codebase_mcp.telemetry.stopwatch import (
+    duration,
+    embedding_call,
+    round_trip,
+    step,
+    stopwatch,
+    tool_call,
+)
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from codebase_mcp.telemetry import logs
+from codebase_mcp.telemetry.stopwatch import bound
 
 Stderr = pytest.CaptureFixture[str]
 
@@ -30,7 +31,7 @@ def lines(stderr: Stderr) -> list[dict[str, Any]]:
 
 def test_a_json_line_says_when_how_bad_who_and_what(capsys: Stderr) -> None:
     logs.configure("INFO", "json")
-    with logs.bound(tool="search_code", duration_ms=12.5):
+    with bound(tool="search_code", duration_ms=12.5):
         logging.getLogger("codebase_mcp.test").warning("took %d ms", 12)
     [line] = lines(capsys)
     assert line.pop("ts").endswith("+00:00")
@@ -48,7 +49,7 @@ def test_an_error_is_one_json_line_with_its_traceback(capsys: Stderr) -> None:
     try:
         raise ValueError("two\nlines")
     except ValueError as error:
-        with logs.bound(error_id="e-1"):
+        with bound(error_id="e-1"):
             logging.getLogger("codebase_mcp.test").error("unforeseen", exc_info=error)
     [line] = lines(capsys)
     assert line["error_id"] == "e-1"
@@ -58,8 +59,8 @@ def test_an_error_is_one_json_line_with_its_traceback(capsys: Stderr) -> None:
 def test_fields_end_with_their_block(capsys: Stderr) -> None:
     logs.configure("INFO", "json")
     log = logging.getLogger("codebase_mcp.test")
-    with logs.bound(tool="outer"):
-        with logs.bound(tool="inner", step=1):
+    with bound(tool="outer"):
+        with bound(tool="inner", step=1):
             log.warning("a")
         log.warning("b")
     log.warning("c")
@@ -128,7 +129,7 @@ def test_credentials_never_reach_the_log(capsys: Stderr, form: str, message: str
     try:
         raise ValueError(message)
     except ValueError as error:
-        with logs.bound(where=message):
+        with bound(where=message):
             logging.getLogger("codebase_mcp.test").error("%s", message, exc_info=error)
     written = capsys.readouterr().err
     assert "***" in written

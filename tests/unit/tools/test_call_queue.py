@@ -16,11 +16,11 @@ pytestmark = pytest.mark.anyio
 async def test_what_neither_runs_nor_waits_is_refused_at_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(running, "_WAITING_PER_PLACE", 2)
+    monkeypatch.setattr(running, "_WAITING_PER_SLOT", 2)
     queue, go_on, order = CallQueue("calls", 2), asyncio.Event(), list[int]()
 
     async def call(number: int) -> None:
-        async with queue.place():
+        async with queue.slot():
             order.append(number)
             await go_on.wait()
 
@@ -42,18 +42,18 @@ async def test_what_neither_runs_nor_waits_is_refused_at_once(
 
 async def test_a_call_waits_for_a_limited_time() -> None:
     queue = CallQueue("calls", 1, wait_s=0.0)
-    async with queue.place():
+    async with queue.slot():
         with pytest.raises(Overloaded):
-            async with queue.place():
+            async with queue.slot():
                 pass
-    async with queue.place():
+    async with queue.slot():
         pass
 
 
 async def test_a_place_is_given_back_after_an_error() -> None:
     queue = CallQueue("calls", 1, wait_s=0.0)
     with pytest.raises(ZeroDivisionError):
-        async with queue.place():
+        async with queue.slot():
             raise ZeroDivisionError
-    async with queue.place():
+    async with queue.slot():
         pass

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from codebase_mcp.tools.clients import CODING_AGENTS, replies_for
+from codebase_mcp.tools.callers import CODING_AGENTS, replies_for
 
 
 @pytest.mark.parametrize(

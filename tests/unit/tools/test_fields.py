@@ -7,8 +7,8 @@ from uuid import UUID
 import pytest
 
 from codebase_mcp.errors import InvalidInput
-from codebase_mcp.records.anchors import Anchor, CodeReference
-from codebase_mcp.tools.fields import AnchorArgument, anchor_replies, places_of
+from codebase_mcp.records.anchoring import Anchor, CodeReference
+from codebase_mcp.tools.fields import AnchorArgument, AnchorReply, places_of
 from codebase_mcp.tools.tasks import CreateTask
 
 
@@ -69,7 +69,7 @@ def test_an_anchor_that_names_no_place_is_refused_by_its_position(
 
 def test_every_field_of_an_anchor_is_shown() -> None:
     anchor = Anchor(None, "a.py", None, None, None, None, "needs_review", "gone", None)
-    [reply] = anchor_replies([anchor])
+    [reply] = [*map(AnchorReply.model_validate, [anchor])]
     assert reply.model_dump(mode="json", exclude_unset=True) == {
         "repository_id": None,
         "file": "a.py",

@@ -15,7 +15,7 @@ from mcp.shared.message import SessionMessage
 from mcp_types import JSONRPCRequest
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-from codebase_mcp.tools.protocol_server import protocol_server
+from codebase_mcp.tools.server import protocol_server
 
 pytestmark = pytest.mark.anyio
 

@@ -147,8 +147,8 @@ def has_database(settings: Settings) -> bool:
 def prepare_to_index(settings: Settings) -> None:
     """Start the slowest preparations of the first index run on a machine."""
     # Not for the handshake, nor before a database is started.
-    from codebase_mcp.app.process_wide import apply_to_process  # noqa: PLC0415
     from codebase_mcp.secrets.detect import load_rules_early  # noqa: PLC0415
+    from codebase_mcp.settings.repository import apply_to_process  # noqa: PLC0415
 
     apply_to_process(settings)
     load_rules_early()

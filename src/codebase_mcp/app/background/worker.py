@@ -1,5 +1,8 @@
 """How do workers run jobs? A worker runs in a server or in a process of its own.
 
+A command starts such a process for jobs that outlive it. The process ends when no job is left, and
+logs to ``worker.log`` in the data folder.
+
 An idle worker waits for notifications and polls the queue once a minute. While there are jobs it
 checks every three seconds whether a job has lost its worker. The job library's worker runs a job:
 it sends a heartbeat every five seconds and checks every second whether the job was cancelled.
@@ -9,13 +12,19 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
+import subprocess
+import sys
 import time
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from codebase_mcp.app.app import App
+from codebase_mcp.database.supervisor import open_file
 from codebase_mcp.errors import CodebaseError
 from codebase_mcp.index.queue import DEAD_AFTER_S, HEARTBEAT_S, POLL_S, QUEUE, QueueState
+from codebase_mcp.settings.loading import Settings, environment_for_child
 
 if TYPE_CHECKING:
     from codebase_mcp.app.background.run_job import JobRunner
@@ -119,3 +128,54 @@ def _open_runner(app: App) -> JobRunner:
     from codebase_mcp.app.background.run_job import JobRunner  # noqa: PLC0415
 
     return JobRunner.of(app)
+
+
+LOG = "worker.log"
+
+# A worker starts within two seconds; a busy machine may take longer.
+_START_TIMEOUT_S = 30.0
+_POLL_S = 0.05
+
+# Enough to explain a failure; older lines are dropped.
+_LOG_BYTES = 1 << 20
+
+
+def allow_worker_start(app: App) -> None:
+    """Start a worker when a job is queued and none runs, unless the settings forbid it."""
+
+    async def start(wait: bool) -> bool:
+        log = app.settings.data_dir / LOG
+        process = _start(app.settings, log)
+        if not wait:
+            return False
+        deadline = time.monotonic() + _START_TIMEOUT_S
+        while process.poll() is None and time.monotonic() < deadline:
+            if await app.jobs.workers():
+                return True
+            await asyncio.sleep(_POLL_S)
+        _log.warning("No worker could be started; see %s", log)
+        return False
+
+    if app.settings.jobs:
+        app.jobs.start_worker = start
+
+
+def _start(settings: Settings, log: Path) -> subprocess.Popen[bytes]:
+    """Start a worker in a session of its own and in the root directory, so that it blocks none."""
+    log.parent.mkdir(parents=True, exist_ok=True)
+    written = open_file(str(log), os.O_WRONLY | os.O_APPEND)
+    try:
+        if os.fstat(written).st_size > _LOG_BYTES:
+            os.ftruncate(written, 0)
+        return subprocess.Popen(
+            # -P: do not import modules from the directory that the command runs in.
+            [sys.executable, "-P", "-m", "codebase_mcp.cli.main", "worker", "--once"],
+            cwd="/",
+            env=environment_for_child(settings),
+            stdin=subprocess.DEVNULL,
+            stdout=written,
+            stderr=written,
+            start_new_session=True,
+        )
+    finally:
+        os.close(written)

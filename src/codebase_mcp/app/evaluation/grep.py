@@ -1,24 +1,81 @@
-"""The baseline grep: the files with most words of the query. Pure.
+"""The baseline grep: the files with most words of the query.
 
 The baseline is an agent without an index: it searches for the query's words, ignoring case and stop
 words, reads the files with the most distinct words first, then those with the most matching lines.
 It reads of each the output of
 ``rg -i -n -m 20 -C 2 -M 500 --max-columns-preview -e WORD -e WORD FILE``.
+
+Texts are read on demand and not kept, as a tree may be larger than memory.
 """
 
 from __future__ import annotations
 
 import operator
-from bisect import bisect_right
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import reduce
 from heapq import heappush, heappushpop
-from itertools import accumulate
+from pathlib import Path
 from typing import NamedTuple
 
-from codebase_mcp.app.evaluation.corpus import FileText
-from codebase_mcp.app.evaluation.scoring import LineRange, ListEntry
+from codebase_mcp.app.evaluation.questions import Target
+from codebase_mcp.app.evaluation.scoring import ListEntry
+from codebase_mcp.chunking.lines import normalise_newlines
+from codebase_mcp.model import FileKind, SourceFile
+from codebase_mcp.source.read import SourceText
+from codebase_mcp.source.selection import Selection
+from codebase_mcp.source.source_tree import SourceTree, read_each, source_tree_at
 from codebase_mcp.text.tokens import STOP_WORDS, WORD
+
+
+@dataclass(frozen=True, slots=True)
+class FileText:
+    """A file as it is indexed: lines end with ``\\n`` alone."""
+
+    path: str
+    text: str
+    language: str
+    kind: FileKind
+
+    @property
+    def lines(self) -> list[str]:
+        """Its lines, without their ends."""
+        lines = self.text.split("\n")
+        return lines[:-1] if not lines[-1] else lines
+
+
+@dataclass(frozen=True, slots=True)
+class Corpus:
+    """The listed files of a tree by path."""
+
+    root: Path
+    files: Mapping[str, SourceFile]
+    tree: SourceTree
+
+    @classmethod
+    def of(cls, root: Path, selection: Selection) -> Corpus:
+        """The files that an index run would list."""
+        tree = source_tree_at(root, selection)
+        return cls(root, {file.path: file for file in tree.list_files().files}, tree)
+
+    def only(self, paths: Collection[str]) -> Corpus:
+        """The corpus restricted to some paths."""
+        kept = set(paths)
+        return replace(self, files={p: file for p, file in self.files.items() if p in kept})
+
+    def read(self, path: str) -> FileText | None:
+        """The text of a file; None if it is not listed or not text."""
+        return next(self._texts([self.files[path]] if path in self.files else []), None)
+
+    def texts(self) -> Iterator[FileText]:
+        return self._texts([*self.files.values()])
+
+    def _texts(self, files: Sequence[SourceFile]) -> Iterator[FileText]:
+        for file, source in read_each(self.tree, files):
+            if isinstance(source, SourceText):
+                text = normalise_newlines(source.text)
+                yield FileText(file.path, text, source.language, source.kind)
+
 
 CONTEXT_LINES = 2
 MAX_MATCHES = 20
@@ -66,15 +123,15 @@ def best_matches(
     return [sorted(heap, reverse=True) for heap in heaps]
 
 
-def printed(match: Match, file: FileText, context: int = CONTEXT_LINES) -> ListEntry:
+def printed(match: Match, file: FileText) -> ListEntry:
     """The lines read of a file: its name, the first matching lines and the context around them."""
     lines = file.lines
-    spans = _spans(match.rows, len(lines), context)
+    spans = _spans(match.rows, len(lines))
     chars = len(file.path) + 1 + 3 * (len(spans) - 1)  # "--" between two of them
     for first, last in spans:
         for number in range(first, last + 1):
             chars += len(str(number)) + 1 + min(len(lines[number - 1]), MAX_COLUMNS) + 1
-    return ListEntry(tuple(LineRange(file.path, first, last) for first, last in spans), chars)
+    return ListEntry(tuple(Target(file.path, span) for span in spans), chars)
 
 
 def grep(
@@ -99,23 +156,11 @@ def _rows_of(words: Sequence[str], text: str) -> dict[str, int]:
     """
     runs = "\n".join(set(WORD.findall(text)))
     words = [word for word in words if word in runs]
-    if not words:
-        return {}
-    starts = [0, *accumulate(len(line) + 1 for line in text.split("\n"))][:-1]
-    return {word: _rows_with(word, text, starts) for word in words}
+    last_first = text.split("\n")[::-1]
+    return {word: int("".join("01"[word in line] for line in last_first), 2) for word in words}
 
 
-def _rows_with(word: str, text: str, starts: Sequence[int]) -> int:
-    flags = bytearray(len(starts) // 8 + 1)
-    at = text.find(word)
-    while at >= 0:
-        row = bisect_right(starts, at) - 1
-        flags[row >> 3] |= 1 << (row & 7)
-        at = text.find(word, starts[row + 1]) if row + 1 < len(starts) else -1
-    return int.from_bytes(flags, "little")
-
-
-def _spans(rows: int, count: int, context: int) -> list[tuple[int, int]]:
+def _spans(rows: int, count: int) -> list[tuple[int, int]]:
     """The lines printed (1-based, inclusive): the first matches with those around them."""
     spans: list[tuple[int, int]] = []
     matches = 0
@@ -123,7 +168,7 @@ def _spans(rows: int, count: int, context: int) -> list[tuple[int, int]]:
         number = (rows & -rows).bit_length()
         rows &= rows - 1
         matches += 1
-        first, last = max(number - context, 1), min(number + context, count)
+        first, last = max(number - CONTEXT_LINES, 1), min(number + CONTEXT_LINES, count)
         if spans and first <= spans[-1][1] + 1:
             spans[-1] = (spans[-1][0], last)
         else:

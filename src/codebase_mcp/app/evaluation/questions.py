@@ -43,6 +43,13 @@ class Target:
     path: str
     span: tuple[int, int] | None = None
 
+    def overlaps(self, other: Target) -> bool:
+        """Whether both have a line in common."""
+        if self.span is None or other.span is None:
+            return self.path == other.path
+        (first, last), (start, end) = self.span, other.span
+        return self.path == other.path and first <= end and start <= last
+
     def __str__(self) -> str:
         if self.span is None:
             return self.path
@@ -84,31 +91,27 @@ def read_questions(name: str, content: bytes) -> list[Question]:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         row = content.count(b"\n", 0, error.start) + 1
-        problems = [_problem(f"line {row}", "", "must be text in UTF-8")]
-        raise invalid_questions(name, problems) from None
-    questions: list[Question] = []
+        raise _invalid(name, [_problem(f"line {row}", "", "must be text in UTF-8")]) from None
+    questions: dict[str, Question] = {}
     problems = []
-    seen: dict[str, str] = {}
     for origin, read in _entries(name, text):
         try:
             question = read(origin)
-            if first := seen.get(question.text):
-                rule = f"is a duplicate of {first}; list all targets of a query there"
+            if first := questions.get(question.text):
+                rule = f"is a duplicate of {first.origin}; list all targets of a query there"
                 raise _InvalidField("query", question.text, rule)
         except _InvalidField as invalid:
             problems.append(_problem(f"{origin}, {invalid.name}", invalid.value, str(invalid)))
-            continue
-        seen[question.text] = origin
-        questions.append(question)
+        else:
+            questions[question.text] = question
     if not questions and not problems:
         problems = [_problem("the file", "", "holds no query")]
     if len(questions) > MAX_QUESTIONS:
-        problems = [
-            _problem("the file", len(questions), f"holds more than {MAX_QUESTIONS} queries")
-        ]
+        rule = f"holds more than {MAX_QUESTIONS} queries"
+        problems = [_problem("the file", len(questions), rule)]
     if problems:
-        raise invalid_questions(name, problems)
-    return questions
+        raise _invalid(name, problems)
+    return list(questions.values())
 
 
 def check_targets(
@@ -122,33 +125,32 @@ def check_targets(
     problems = []
     for question in questions:
         for target in question.targets:
-            count = lines_in(target.path)
+            rule, count = "", lines_in(target.path)
             if count is None:
                 rule = "is not an indexed file: missing, misspelt, ignored or not text"
             elif target.span is not None and target.span[1] > count:
                 rule = f"has only {count} lines"
-            else:
-                continue
-            problems.append(_problem(f"{question.origin}, target", target, f"{target} {rule}"))
+            if rule:
+                problems.append(_problem(f"{question.origin}, target", target, f"{target} {rule}"))
     if problems:
-        raise invalid_questions(name, problems, "Paths are relative to the repository (--repo).")
+        raise _invalid(name, problems, "Paths are relative to the repository (--repo).")
 
 
 def as_lines(questions: Iterable[Question]) -> str:
     """The queries as JSON Lines, which `read_questions` can read."""
-    lines = []
-    for question in questions:
-        entry: dict[str, Any] = {
+    entries = (
+        {
             "query": question.text,
             "targets": [_written(target) for target in question.targets],
+            **({"group": question.group} if question.group else {}),
+            **({"note": question.note} if question.note else {}),
         }
-        extra = {"group": question.group, "note": question.note}
-        entry |= {key: value for key, value in extra.items() if value}
-        lines.append(json.dumps(entry, ensure_ascii=False) + "\n")
-    return "".join(lines)
+        for question in questions
+    )
+    return "".join(json.dumps(entry, ensure_ascii=False) + "\n" for entry in entries)
 
 
-def invalid_questions(name: str, problems: list[Problem], hint: str = _HINT) -> InvalidInput:
+def _invalid(name: str, problems: list[Problem], hint: str = _HINT) -> InvalidInput:
     """An error that lists all problems of a file of queries."""
     count = f"{len(problems)} things" if len(problems) > 1 else "one thing"
     return InvalidInput(
@@ -170,11 +172,10 @@ def _entries(name: str, text: str) -> Iterator[tuple[str, Callable[[str], Questi
             content = json.loads(text)
         except (json.JSONDecodeError, RecursionError) as error:
             origin = f"line {getattr(error, 'lineno', 1)}"
-            raise invalid_questions(name, [_problem(origin, "", _not_json(error))]) from None
+            raise _invalid(name, [_problem(origin, "", _not_json(error))]) from None
         if not isinstance(content, list):
-            raise invalid_questions(name, [_problem("the file", "", "must hold a JSON list")])
-        for number, entry in enumerate(content, 1):
-            yield f"query {number}", partial(_from_json, entry)
+            raise _invalid(name, [_problem("the file", "", "must hold a JSON list")])
+        yield from ((f"query {n}", partial(_from_json, e)) for n, e in enumerate(content, 1))
         return
     is_json = name.endswith((".jsonl", ".ndjson")) or start == "{"
     # Not splitlines(): a form feed in a query ends no line.
@@ -205,15 +206,17 @@ def _from_json_line(line: str, origin: str) -> Question:
 def _from_json(entry: object, origin: str) -> Question:
     if not isinstance(entry, dict):
         raise _InvalidField("the entry", entry, 'must be an object with "query" and "targets"')
-    for key in entry:
-        if key not in _FIELDS:
-            raise _InvalidField(
-                str(key), entry[key], f"is not a field; the fields are {', '.join(_FIELDS)}"
-            )
+    for key in (key for key in entry if key not in _FIELDS):
+        rule = f"is not a field; the fields are {', '.join(_FIELDS)}"
+        raise _InvalidField(str(key), entry[key], rule)
     targets = entry.get("targets")
     if not isinstance(targets, list) or not targets:
         raise _InvalidField("targets", targets, "must be a list of at least one target")
-    group, note = (_label(entry, key) for key in ("group", "note"))
+    labels = {key: entry.get(key, "") for key in ("group", "note")}
+    for key, value in labels.items():
+        if not isinstance(value, str):
+            raise _InvalidField(key, value, "must be a text")
+    group, note = (value.strip()[:_MAX_VALUE_CHARS] for value in labels.values())
     return Question(_query(entry.get("query")), _targets(targets), group, note, origin)
 
 
@@ -224,47 +227,34 @@ def _query(value: object) -> str:
     return text
 
 
-def _label(entry: Mapping[str, Any], key: str) -> str:
-    value = entry.get(key, "")
-    if not isinstance(value, str):
-        raise _InvalidField(key, value, "must be a text")
-    return value.strip()[:_MAX_VALUE_CHARS]
-
-
 def _targets(values: Iterable[object]) -> tuple[Target, ...]:
     return tuple(dict.fromkeys(map(_target, values)))
 
 
 def _target(value: object) -> Target:
+    """A target, which is written as text or as an object."""
     if isinstance(value, dict):
-        return _target_object(value)
-    match = _TARGET.fullmatch(value.strip()) if isinstance(value, str) else None
-    if match is None:
-        raise _InvalidField("target", value, "must be a path or path:first-last")
-    path, first, last = match.groups()
-    return _checked(value, path, int(first) if first else None, int(last or first or 0))
-
-
-def _target_object(value: Mapping[str, Any]) -> Target:
-    path, first, last = (value.get(key) for key in _TARGET_FIELDS)
-    if set(value) - set(_TARGET_FIELDS) or not isinstance(path, str):
-        raise _InvalidField(
-            "target", value, f"must have {', '.join(_TARGET_FIELDS)} and nothing else"
-        )
-    for number in (first, last):
-        if number is not None and type(number) is not int:
+        path, first, last = (value.get(key) for key in _TARGET_FIELDS)
+        rule = f"must have {', '.join(_TARGET_FIELDS)} and nothing else"
+        if not isinstance(path, str) or value.keys() - _TARGET_FIELDS:
+            raise _InvalidField("target", value, rule)
+        if not {type(first), type(last)} <= {int, type(None)}:
             raise _InvalidField("target", value, "must have whole numbers as lines")
-    if first is None and last is not None:
-        raise _InvalidField("target", value, "must have a start_line where it has an end_line")
-    return _checked(value, path, first, last if last is not None else first or 0)
-
-
-def _checked(value: object, path: str, first: int | None, last: int) -> Target:
+        if first is None and last is not None:
+            rule = "must have a start_line where it has an end_line"
+            raise _InvalidField("target", value, rule)
+    else:
+        match = _TARGET.fullmatch(value.strip()) if isinstance(value, str) else None
+        if match is None:
+            raise _InvalidField("target", value, "must be a path or path:first-last")
+        path, *lines = match.groups()
+        first, last = (int(line) if line else None for line in lines)
     bare = path.strip().removeprefix("./")
     if not bare or bare.startswith("/") or ".." in bare.split("/"):
         raise _InvalidField("target", value, "must be a path relative to the repository's root")
     if first is None:
         return Target(bare)
+    last = first if last is None else last
     if not 1 <= first <= last:
         raise _InvalidField("target", value, "must have lines from 1 on, the first before the last")
     return Target(bare, (first, last))

@@ -42,28 +42,13 @@ _ROUNDS = 2_000
 
 
 @dataclass(frozen=True, slots=True)
-class LineRange:
-    """Lines of a file (1-based, inclusive)."""
-
-    path: str
-    first: int
-    last: int
-
-    def shows(self, target: Target) -> bool:
-        """Whether any line of the target is among them."""
-        if self.path != target.path:
-            return False
-        return target.span is None or (self.first <= target.span[1] and self.last >= target.span[0])
-
-
-@dataclass(frozen=True, slots=True)
 class ListEntry:
     """An entry of a list: the lines that it shows, and how many characters are read.
 
     An entry for the same text in several files has the lines of each.
     """
 
-    places: tuple[LineRange, ...]
+    places: tuple[Target, ...]
     chars: int
 
 
@@ -148,7 +133,7 @@ def score(
         rank=min(ranks, default=None),
         recall={cut: sum(rank <= cut for rank in ranks) / len(paths) for cut in CUTS},
         ndcg=ndcg(ranks, len(paths)),
-        shows_lines=any(lines.shows(target) for target in listed_targets for lines in ranges)
+        shows_lines=any(target.overlaps(lines) for target in listed_targets for lines in ranges)
         if listed_targets
         else None,
         tokens=_chars_to_answer(listed, targets, chars_of) / CHARS_PER_TOKEN,
@@ -235,7 +220,7 @@ def _chars_to_answer(
     read, opened = 0, None
     for shown in listed:
         read += shown.chars
-        if any(lines.shows(target) for lines in shown.places for target in targets):
+        if any(target.overlaps(lines) for lines in shown.places for target in targets):
             return read
         files = [sizes[lines.path] for lines in shown.places if lines.path in sizes]
         if opened is None and files:
@@ -258,9 +243,9 @@ def listed_results(results: Sequence[Mapping[str, Any]], repository_id: str) -> 
     ]
 
 
-def _places(result: Mapping[str, Any], repository_id: str) -> list[LineRange]:
+def _places(result: Mapping[str, Any], repository_id: str) -> list[Target]:
     copies = [copy for copy in result.get("also_at", ()) if copy["repository_id"] == repository_id]
     return [
-        LineRange(location["file_path"], location["start_line"], location["end_line"])
+        Target(location["file_path"], (location["start_line"], location["end_line"]))
         for location in (result, *copies)
     ]

@@ -21,10 +21,6 @@ log = logging.getLogger(__name__)
 STEP_MS = 25
 MAX_DELAY_MS = 100
 
-# New directories get watch threads of their own, up to this many; then a single thread replaces
-# them all.
-_MAX_THREADS = 4
-
 WATCHES_RECURSIVELY = sys.platform in ("darwin", "win32")
 
 LIMITS_HINT = (
@@ -43,40 +39,26 @@ class DirectoryWatcher:
     def __init__(self, on_change: Callable[[set[str]], None]) -> None:
         self._on_change = on_change
         self._loop = asyncio.get_running_loop()
-        self._threads: list[_WatchThread] = []
+        self._thread: _WatchThread | None = None
 
     async def watch(self, directories: Sequence[str]) -> None:
-        """Watch only these directories from now on.
+        """Watch only these directories from now on; events of earlier directories are not lost.
 
         Raises:
             CannotWatch: there are too many of them.
         """
-        before, self._threads = self._threads, []
+        before, self._thread = self._thread, None
         try:
-            await self._start(directories)
+            self._thread = await asyncio.to_thread(_WatchThread, directories, self._report)
         finally:
-            await asyncio.to_thread(_close, before)
-
-    async def add(self, directories: Sequence[str], all_directories: Sequence[str]) -> None:
-        """Watch these directories too; ``all_directories`` includes them.
-
-        Raises:
-            CannotWatch: there are too many of them.
-        """
-        if WATCHES_RECURSIVELY:
-            return
-        if len(self._threads) < _MAX_THREADS:
-            await self._start(directories)
-        else:
-            await self.watch(all_directories)
+            if before is not None:
+                await asyncio.to_thread(before.close)
 
     async def close(self) -> None:
-        threads, self._threads = self._threads, []
-        await asyncio.to_thread(_close, threads)
-
-    async def _start(self, directories: Sequence[str]) -> None:
-        thread = await asyncio.to_thread(_WatchThread, directories, self._report)
-        self._threads.append(thread)
+        """Watch nothing any more."""
+        if self._thread is not None:
+            thread, self._thread = self._thread, None
+            await asyncio.to_thread(thread.close)
 
     def _report(self, paths: set[str]) -> None:
         try:
@@ -105,11 +87,6 @@ class _WatchThread:
         self._stop.set()
         self._thread.join()
         self._notify.close()
-
-
-def _close(threads: Sequence[_WatchThread]) -> None:
-    for thread in threads:
-        thread.close()
 
 
 def open_notify(directories: Sequence[str]) -> RustNotify:

@@ -1,13 +1,20 @@
-"""Which trees are indexed, being indexed or watched, and how is their index updated?"""
+"""Which trees are indexed, being indexed or watched, and how is their index updated?
+
+A check compares a tree with its index. The first check lists the whole tree. Later checks scan
+names, sizes and times, and list only the paths that the scan reports.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import logging
 import time
-from collections.abc import Awaitable, Callable, Collection, Iterable
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from concurrent.futures import Executor
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, TypeVar
 from uuid import UUID
 
 from codebase_mcp.database.connection import Database, Transaction
@@ -16,11 +23,19 @@ from codebase_mcp.database.projects import Project, list_projects
 from codebase_mcp.database.queries import load_queries
 from codebase_mcp.database.transaction import Row
 from codebase_mcp.embedding.profile import Profile
-from codebase_mcp.index.plan import StoredFile
+from codebase_mcp.errors import CodebaseError
+from codebase_mcp.index.identity import blob_id_of_content
+from codebase_mcp.index.plan import StoredFile, make_plan
+from codebase_mcp.model import SourceFile
+from codebase_mcp.source.open_file import is_real_directory
+from codebase_mcp.source.read import Content, SourceText
 from codebase_mcp.source.selection import Selection
+from codebase_mcp.source.source_tree import SourceTree, read_each, source_tree_at
+from codebase_mcp.telemetry.stopwatch import no_stopwatch
 
 if TYPE_CHECKING:
     from codebase_mcp.index.build import RunResult
+    from codebase_mcp.source.tree_scan import CommitScan, TreeScan
 
 _SQL = load_queries("codebase_mcp.app.freshness", "trees.sql")
 
@@ -29,9 +44,6 @@ FRESH_S = 1.0
 
 State = Literal["ready", "unchecked", "stale", "outdated", "incomplete", "indexing", "absent"]
 """How far an index equals its files, from best to worst."""
-
-UpdateIndex = Callable[[Project, Path, "Iterable[str] | None"], Awaitable["RunResult"]]
-"""Updates an index for some paths of its tree, or for all of it; raises if that fails."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,25 +78,19 @@ class TreeState:
     checked_at: datetime | None = None
 
 
+@dataclass(slots=True)
 class IndexedTrees:
     """The indexed trees of all projects, and how an index is updated.
 
     ``selection_of`` selects the files of a tree. An index made with settings other than
-    ``chosen_by`` is not updated.
+    ``_chosen_by`` is not updated.
     """
 
-    def __init__(
-        self,
-        database: Database,
-        update_index: UpdateIndex,
-        selection_of: Callable[[Path], Selection],
-        chosen_by: str,
-    ) -> None:
-        self._database = database
-        self._update_index = update_index
-        self._chosen_by = chosen_by
-        self.selection_of = selection_of
-        self._loaded: dict[str, tuple[float, list[Tree]]] = {}
+    _database: Database
+    _update_index: Callable[[Project, Path, Iterable[str] | None], Awaitable[RunResult]]
+    selection_of: Callable[[Path], Selection]
+    _chosen_by: str
+    _loaded: dict[str, tuple[float, list[Tree]]] = field(default_factory=dict)
 
     def select_same_files(self, tree: Tree) -> bool:
         """Whether the tree was indexed with settings that select the same files as ours."""
@@ -179,19 +185,171 @@ async def load_trees(tx: Transaction) -> list[Tree]:
 
 
 def _tree(row: Row, held: Collection[str]) -> Tree:
-    repository_id, root, snapshot_id, generation, pending, is_complete, *more = row
-    selected_by, ignore_patterns, was_cancelled, *profile = more
-    return Tree(
-        repository_id=repository_id,
-        root=Path(root),
-        snapshot_id=snapshot_id,
-        generation=generation,
-        files_pending=pending,
-        is_complete=is_complete,
-        selected_by=selected_by,
-        ignore_patterns=ignore_patterns,
-        was_cancelled=was_cancelled,
-        profile=Profile.from_row(profile),
-        is_running=index_lock(repository_id) in held,
-        is_watched=watch_lock(repository_id) in held and behind_lock(repository_id) not in held,
-    )
+    number = row[0]
+    is_watched = watch_lock(number) in held and behind_lock(number) not in held
+    profile = Profile.from_row(row[9:])
+    return Tree(*[number, Path(row[1]), *row[2:9], profile, index_lock(number) in held, is_watched])
+
+
+log = logging.getLogger(__name__)
+
+# How long to wait after a failed update.
+FAILURE_PAUSE_S = 10.0
+
+# If more files than this have new times, their content is not compared: the index run reads them
+# anyway.
+MOST_READ = 300
+
+T = TypeVar("T")
+
+
+@dataclass(slots=True, eq=False)
+class TreeCheck:
+    """The state of a tree in this process; ``tree`` is its newest record.
+
+    ``count`` files differ from the index. Before ``not_before`` no check is needed, unless git has
+    changed the files: ``checkout`` is git's state at the last check. ``is_trusted`` says that the
+    last check has ended. With ``only_once`` no scan is kept for a second check. ``threads`` run
+    the file access.
+    """
+
+    project: Project
+    tree: Tree
+    trees: IndexedTrees
+    threads: Executor
+    only_once: bool
+    task: asyncio.Task[None] | None = None
+    pending: PendingChanges = field(default_factory=PendingChanges)
+    count: int = 0
+    not_before: float = 0.0
+    checked_at: datetime | None = None
+    is_trusted: bool = False
+    checkout: tuple[object, ...] = ()
+    _started_at: float = 0.0
+    _scan: TreeScan | CommitScan | None = None
+    _selection: Selection | None = None
+
+    def start(self, *, compare: bool = True, only_check: bool = False) -> None:
+        """Compare the tree and update its index, in the background."""
+        self._started_at = time.monotonic()
+        with no_stopwatch():
+            self.task = asyncio.create_task(self._run(compare=compare, only_check=only_check))
+
+    def task_within(self, budget_s: float) -> set[asyncio.Task[None]]:
+        """The running task, unless it has already taken longer than the budget."""
+        is_young = time.monotonic() - self._started_at < budget_s
+        return {self.task} if self.task is not None and is_young else set()
+
+    async def _run(self, *, compare: bool, only_check: bool) -> None:
+        root = self.tree.root
+        try:
+            if compare:
+                await self._compare_tree()
+            must_run = not self.tree.is_complete or self.tree.files_pending > 0
+            while not only_check and (must_run or self.pending):
+                await self.pending.index(self.trees, self.project, root)
+                self.count = len(self.pending.paths)
+                must_run = False
+        except FileNotFoundError:  # the index is kept, as a disk may be mounted again
+            self._distrust(FRESH_S)
+        except CodebaseError as error:
+            log.warning("Cannot update the index of %s: %s", root, error.message)
+            self._distrust(FAILURE_PAUSE_S)
+        except Exception:  # the edge of a background task
+            log.exception("Cannot check the index of %s", root)
+            self._distrust(FAILURE_PAUSE_S)
+        finally:
+            self.task = None
+            self.trees.forget(self.project)
+
+    def _distrust(self, pause_s: float) -> None:
+        """Begin anew with the next check, after a pause."""
+        self._scan = None
+        self.is_trusted = False
+        self.not_before = time.monotonic() + pause_s
+
+    async def _compare_tree(self) -> None:
+        """Find the paths that differ from the index."""
+        began = datetime.now(UTC)
+        if self._scan is None:
+            await self._compare_first()
+        else:
+            await self._compare_again(self._scan)
+        self.is_trusted = True
+        self.checked_at = began
+        self.not_before = time.monotonic() + FRESH_S
+
+    async def _compare_first(self) -> None:
+        root = self.tree.root
+        if not await self._in_thread(is_real_directory, root):
+            raise FileNotFoundError(str(root))
+        selection = await self._in_thread(self.trees.selection_of, root)
+        self._selection = selection.ignoring(root, self.tree.ignore_patterns)
+        if not self.only_once:
+            from codebase_mcp.source.tree_scan import start_scan  # noqa: PLC0415 - not for a command
+
+            self._scan = await self._in_thread(start_scan, root, self._selection)
+        await self._list_differences(None)
+
+    async def _compare_again(self, scan: TreeScan | CommitScan) -> None:
+        changes = await self._in_thread(scan.changes)
+        if changes.has_new_rules:  # a full run reads the new rules
+            self._scan = None
+            self.pending.needs_full_run = True
+            self.count = max(changes.count, 1)
+        elif changes.needs_full_run or changes.count > MOST_READ:
+            await self._list_differences(None)
+        elif changes.changed:
+            await self._list_differences(changes.changed)
+
+    async def _list_differences(self, paths: set[str] | None) -> None:
+        """Compare the tree, or some paths of it, with the stored files."""
+        tree = self.tree
+        stored = await self.trees.stored_files(self.project, tree.snapshot_id)
+        assert self._selection is not None
+        files = await self._in_thread(source_tree_at, tree.root, self._selection)
+        self.pending.paths |= await self._in_thread(
+            differences, files, stored, paths, tree.generation
+        )
+        if paths is None and self._scan is not None:
+            await self._in_thread(self._scan.track, list(stored))
+        self.count = len(self.pending.paths)
+
+    async def _in_thread(self, work: Callable[..., T], *arguments: object) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self.threads, work, *arguments)
+
+
+def differences(
+    tree: SourceTree, stored: Mapping[str, StoredFile], paths: set[str] | None, generation: int
+) -> set[str]:
+    """The paths at which a tree differs from the index: all, or among ``paths``."""
+    listing = tree.list_files(paths)
+    if paths is not None:
+        folders = tuple(path + "/" for path in paths)
+        stored = {p: f for p, f in stored.items() if p in paths or p.startswith(folders)}
+    plan = make_plan(listing, stored)
+    differing = set(plan.removed)
+    suspects = [f for f in plan.to_read if not _is_as_read(f, stored.get(f.path))]
+    for file, content in read_each(tree, suspects[:MOST_READ]):
+        if _changes_index(content, stored.get(file.path), generation):
+            differing.add(file.path)
+    differing.update(file.path for file in suspects[MOST_READ:])
+    return differing
+
+
+def _is_as_read(file: SourceFile, before: StoredFile | None) -> bool:
+    """Whether a file that was read shortly after a change has not changed since.
+
+    With a time resolution below one second that is practically certain; and lines of a hit are
+    compared with the file before they are shown.
+    """
+    if before is None or before.mtime_ns or file.ctime_ns % 1_000_000_000 == 0:
+        return False
+    return (file.size, file.ctime_ns) == (before.size, before.ctime_ns)
+
+
+def _changes_index(content: Content, before: StoredFile | None, generation: int) -> bool:
+    """Whether the index would change if a file with this content were indexed."""
+    if isinstance(content, SourceText) and before is not None:
+        return before.blob_id != blob_id_of_content(content, generation)
+    return isinstance(content, SourceText) or before is not None

@@ -14,7 +14,7 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
 from json import loads
@@ -22,8 +22,7 @@ from pathlib import Path
 from typing import get_args
 from uuid import UUID
 
-from codebase_mcp.app.freshness.tree_check import TreeCheck
-from codebase_mcp.app.freshness.trees import IndexedTrees, State, Tree, TreeState
+from codebase_mcp.app.freshness.trees import IndexedTrees, State, Tree, TreeCheck, TreeState
 from codebase_mcp.database.projects import Project
 from codebase_mcp.embedding.profile import Profile
 from codebase_mcp.errors import CodebaseError
@@ -62,36 +61,29 @@ class IndexFreshness:
     seconds_left: int | None = None
 
 
+@dataclass(slots=True, eq=False)
 class Freshness:
     """Searches an index, and keeps it up to date with the files on this machine.
 
     An index that ``is_outdated``, as an earlier version of the program made it, is rebuilt by a
-    job, which ``request_rebuild`` queues. With a budget of 0 searches check nothing. With
+    job, which ``_request_run`` queues. With a budget of 0 searches check nothing. With
     ``only_once`` nothing is kept for a second check.
     """
 
-    def __init__(
-        self,
-        searcher: Searcher,
-        trees: IndexedTrees,
-        *,
-        is_outdated: Callable[[Profile], bool],
-        request_rebuild: Callable[[Project, Path], Awaitable[object]],
-        budget_s: float,
-        only_once: bool = False,
-    ) -> None:
-        self._searcher = searcher
-        self._trees = trees
-        self._is_outdated = is_outdated
-        self._rebuild = request_rebuild
-        self._budget_s = budget_s
-        self._only_once = only_once
-        self._verifier = Verifier()
-        self._checks: dict[tuple[str, UUID], TreeCheck] = {}
-        self._checkouts: asyncio.Future[list[tuple[object, ...]]] | None = None
-        self._requested: dict[tuple[str, UUID], asyncio.Task[None]] = {}
-        # Own threads, as a hanging network drive must not block the default threads.
-        self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="freshness")
+    _searcher: Searcher
+    _trees: IndexedTrees
+    _is_outdated: Callable[[Profile], bool]
+    _request_run: Callable[[Project, Path], Awaitable[object]]
+    _budget_s: float
+    _only_once: bool = False
+    _verifier: Verifier = field(default_factory=Verifier)
+    _checks: dict[tuple[str, UUID], TreeCheck] = field(default_factory=dict)
+    _checkouts: asyncio.Future[list[tuple[object, ...]]] | None = None
+    _requested: dict[tuple[str, UUID], asyncio.Task[None]] = field(default_factory=dict)
+    # Own threads, as a hanging network drive must not block the default threads.
+    _threads: ThreadPoolExecutor = field(
+        default_factory=lambda: ThreadPoolExecutor(_THREADS, thread_name_prefix="freshness")
+    )
 
     async def close(self) -> None:
         """Cancel running updates; the next check starts them again."""
@@ -298,7 +290,7 @@ class Freshness:
 
         async def request() -> None:
             try:
-                await self._rebuild(project, tree.root)
+                await self._request_run(project, tree.root)
             except CodebaseError as error:
                 log.warning("Cannot rebuild the index of %s: %s", tree.root, error.message)
 

@@ -19,8 +19,7 @@ from codebase_mcp.access.identity import is_loopback
 from codebase_mcp.cli.output import print_json, say, warn
 from codebase_mcp.cli.setup.clients import CLIENTS, Client, Launch, Machine
 from codebase_mcp.cli.setup.edit import Refused
-from codebase_mcp.cli.setup.plan import Change, Planner, SetupTarget, Unfit, apply
-from codebase_mcp.cli.setup.receipts import Receipts
+from codebase_mcp.cli.setup.plan import Change, Planner, Receipts, SetupTarget, Unfit, apply
 from codebase_mcp.cli.terminal import Terminal
 from codebase_mcp.errors import InvalidInput
 from codebase_mcp.settings.loading import PRESETS, Settings, environment_for_child

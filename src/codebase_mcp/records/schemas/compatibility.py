@@ -8,13 +8,13 @@ there, a looser rule can reject more; every change there is breaking.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import islice
 from typing import Any
 
-from codebase_mcp.records.schemas.documents import Schema
+from codebase_mcp.records.schemas.documents import SUBSCHEMAS, Schema
 from codebase_mcp.records.schemas.nodes import Node, display_value, key_of, pointer
 
 
@@ -32,6 +32,14 @@ ANNOTATIONS = frozenset(
         "title", "description", "default", "examples", "$comment", "$id", "$schema", "format",
         "deprecated", "readOnly", "writeOnly", "contentEncoding", "contentMediaType",
         "contentSchema",
+    )
+)  # fmt: skip
+
+# The keywords with a schema that allows everything if it is missing.
+_ALLOWING_ALL = frozenset(
+    (
+        "additionalProperties", "additionalItems", "items", "propertyNames", "then", "else",
+        "unevaluatedProperties", "unevaluatedItems",
     )
 )  # fmt: skip
 
@@ -86,7 +94,10 @@ def _inverted(root: Node) -> frozenset[str]:
 
 @dataclass(slots=True)
 class _Comparison:
-    """Walks through two schemas side by side and notes what differs."""
+    """Walks through two schemas side by side and notes what differs.
+
+    The schemas that it compares have the same pointer.
+    """
 
     inverted: frozenset[str]
     has_unevaluated: bool
@@ -99,7 +110,7 @@ class _Comparison:
         """Note how two schemas for the same values differ."""
         if key_of(old.schema) == key_of(new.schema):
             return
-        if {old.pointer, new.pointer} & self.inverted:
+        if new.pointer in self.inverted:
             is_annotation = key_of(_without_annotations(old)) == key_of(_without_annotations(new))
             inverted = "changed in a schema used by not, if, oneOf or maxContains"
             change = "annotations changed" if is_annotation else inverted
@@ -111,64 +122,169 @@ class _Comparison:
         else:
             for keyword in dict.fromkeys([*old.keywords, *new.keywords]):
                 if _differ(old, new, keyword):
-                    _RULES.get(keyword, _unknown)(_Diff(self, old, new, keyword))
+                    self._compare_keyword(old, new, keyword)
 
-    def compare_or_any(self, old: Node | None, new: Node | None, path: str) -> None:
-        """The same for schemas that may be missing; a missing schema allows everything."""
-        if old is not None and new is not None:
-            self.compare(old, new)
-        elif old is not None:
-            # the fields and items that it evaluated are now unevaluated
-            self.note(path, "removed", breaking=self.has_unevaluated)
-        elif new is not None:
-            is_empty = new.schema is not False and new.keywords.keys() <= ANNOTATIONS
-            self.note(path, "added", breaking=not is_empty)
+    def _compare_keyword(self, old: Node, new: Node, keyword: str) -> None:
+        path = pointer(new.pointer, keyword)
+        was, now = old.keywords.get(keyword), new.keywords.get(keyword)
+        if keyword == "type":
+            self._compare_types(path, was, now)
+        elif keyword == "enum" or (keyword == "const" and not _differ(old, new, "enum")):
+            self._compare_values(path, old, new)
+        elif keyword == "uniqueItems":
+            change = "items must be unique" if now else "items no longer have to be unique"
+            self.note(path, change, breaking=bool(now and not was))
+        elif keyword == "required":
+            self._compare_required(path, old, new)
+        elif keyword in ("dependentRequired", "dependencies"):
+            self._compare_dependencies(path, was or {}, now or {})
+            self._compare_named(path, old, new, keyword)
+        elif keyword in old.named or keyword in new.named:
+            self._compare_named(path, old, new, keyword)
+        elif keyword in SUBSCHEMAS:
+            self._compare_subschemas(path, old, new, keyword)
+        elif keyword in ANNOTATIONS:
+            is_anchor = keyword == "$id" and any(str(uri).startswith("#") for uri in (was, now))
+            self._note_values(path, old, new, keyword, breaking=is_anchor)
+        elif keyword != "const":
+            breaks = _TIGHTENS.get(keyword, lambda was, now: True)
+            self._note_values(path, old, new, keyword, breaking=breaks(was, now))
 
-
-@dataclass(frozen=True, slots=True)
-class _Diff:
-    """A keyword that differs between two versions of a schema."""
-
-    comparison: _Comparison
-    old: Node
-    new: Node
-    keyword: str
-
-    @property
-    def path(self) -> str:
-        return pointer(self.new.pointer, self.keyword)
-
-    @property
-    def was(self) -> Any:
-        return self.old.keywords.get(self.keyword)
-
-    @property
-    def now(self) -> Any:
-        return self.new.keywords.get(self.keyword)
-
-    @property
-    def is_removed(self) -> bool:
-        return self.keyword not in self.new.keywords
-
-    def note(self, change: str, path: str | None = None, *, breaking: bool) -> None:
-        self.comparison.note(self.path if path is None else path, change, breaking=breaking)
-
-    def note_values(self, *, breaking: bool) -> None:
-        """Note the change with both arguments of the keyword."""
-        was, now = display_value(self.was), display_value(self.now)
-        if self.is_removed:
+    def _note_values(
+        self, path: str, old: Node, new: Node, keyword: str, *, breaking: bool
+    ) -> None:
+        """Note the change with both arguments of a keyword."""
+        was, now = (display_value(node.keywords.get(keyword)) for node in (old, new))
+        if keyword not in new.keywords:
             change = f"removed (was {was})"
-        elif self.keyword not in self.old.keywords:
+        elif keyword not in old.keywords:
             change = f"added: {now}"
         else:
             change = f"changed from {was} to {now}"
-        self.note(change, breaking=breaking)
+        self.note(path, change, breaking=breaking)
 
-    def named(self) -> Iterator[tuple[str, Node | None, Node | None]]:
-        """The names of the subschemas, and the subschemas of both versions."""
-        was, now = self.old.named.get(self.keyword, {}), self.new.named.get(self.keyword, {})
-        for name in dict.fromkeys([*was, *now]):
-            yield name, was.get(name), now.get(name)
+    def _compare_types(self, path: str, *types: str | list[str] | None) -> None:
+        was, now = ([names] if isinstance(names, str) else names or [] for names in types)
+        if not now:
+            change = f"no longer restricted (was {' or '.join(was)})"
+            self.note(path, change, breaking=False)
+        elif not was:
+            self.note(path, f"restricted to {' or '.join(now)}", breaking=True)
+        else:
+            covered = {*now, "integer"} if "number" in now else {*now}
+            change = f"changed from {' or '.join(was)} to {' or '.join(now)}"
+            self.note(path, change, breaking=not covered.issuperset(was))
+
+    def _compare_values(self, path: str, old: Node, new: Node) -> None:
+        """Compare ``enum`` and ``const`` together; if both differ, a single change is noted."""
+        was, now = _allowed(old.keywords), _allowed(new.keywords)
+        if now is None:
+            self.note(path, "values no longer restricted", breaking=False)
+        elif was is None:
+            self.note(path, f"restricted to {_first_of(now.values())}", breaking=True)
+        else:
+            added = [value for key, value in now.items() if key not in was]
+            removed = [value for key, value in was.items() if key not in now]
+            changes = [f"added {_first_of(added)}"] if added else []
+            changes += [f"removed {_first_of(removed)}"] if removed else []
+            self.note(path, "; ".join(changes) or "order changed", breaking=bool(removed))
+
+    def _compare_required(self, path: str, old: Node, new: Node) -> None:
+        """Compare the required fields, unless the field itself was added or removed."""
+        before, after = old.named.get("properties", {}), new.named.get("properties", {})
+        was, now = old.keywords.get("required", ()), new.keywords.get("required", ())
+        both = {*was} & {*now}
+        fresh, gone = after.keys() - before.keys() - both, before.keys() - after.keys() - both
+        was = [name for name in was if name not in gone]
+        now = [name for name in now if name not in fresh]
+        paths = {name: pointer(new.pointer, "properties", name) for name in after}
+        self._compare_names(path, was, now, "", paths)
+
+    def _compare_dependencies(
+        self, path: str, before: Mapping[str, Any], after: Mapping[str, Any]
+    ) -> None:
+        """Compare the fields that are required if a field is present; schemas are ignored."""
+        for trigger in dict.fromkeys([*before, *after]):
+            was, now = before.get(trigger, []), after.get(trigger, [])
+            at = pointer(path, trigger)
+            if isinstance(was, list) and isinstance(now, list):
+                when = f" if {display_value(trigger)} is present"
+                self._compare_names(at, was, now, when, {})
+            elif trigger in before and trigger in after and list in (type(was), type(now)):
+                self.note(at, "changed between a list of fields and a schema", breaking=True)
+
+    def _compare_names(
+        self,
+        path: str,
+        was: Sequence[str],
+        now: Sequence[str],
+        when: str,
+        paths: Mapping[str, str],
+    ) -> None:
+        """Compare two lists of required fields; ``paths`` are those of fields with a schema."""
+        for names, others, state in ((now, {*was}, "now"), (was, {*now}, "no longer")):
+            for name in names:
+                if name not in others:
+                    change = f"field {display_value(name)} is {state} required{when}"
+                    self.note(paths.get(name, path), change, breaking=state == "now")
+
+    def _compare_named(self, path: str, old: Node, new: Node, keyword: str) -> None:
+        """Compare an object of schemas; references to definitions are always resolved."""
+        before, after = old.named.get(keyword, {}), new.named.get(keyword, {})
+        for name in dict.fromkeys([*before, *after]):
+            was, now, at = before.get(name), after.get(name), pointer(path, name)
+            state = "removed" if now is None else "added"
+            if was is not None and now is not None:
+                self.compare(was, now)
+            elif keyword == "properties":
+                kind = "" if now is None else "optional "
+                if now is not None and name in new.keywords.get("required", ()):
+                    kind = "required "
+                elif now is not None and now.schema is False:
+                    kind = "forbidden "
+                change = f"{kind}field {display_value(name)} {state}"
+                self.note(at, change, breaking=kind != "optional ")
+            elif keyword == "patternProperties":
+                change = f"pattern {display_value(name)} for fields {state}"
+                self.note(at, change, breaking=True)
+            elif keyword in ("$defs", "definitions"):
+                self.note(at, f"definition {state}", breaking=False)
+            else:
+                self._note_presence(at, now)
+
+    def _compare_subschemas(self, path: str, old: Node, new: Node, keyword: str) -> None:
+        """Compare a schema, or a list of schemas pairwise; ``anyOf`` may become longer."""
+        was, now = (node.lists.get(keyword) or node.single.get(keyword) for node in (old, new))
+        if was is None and now is None:
+            return  # the keyword has no meaning in this version of JSON Schema
+        if isinstance(was, Node) and isinstance(now, Node):
+            self.compare(was, now)
+        elif (
+            isinstance(was, list)
+            and isinstance(now, list)
+            and (len(was) == len(now) or (keyword == "anyOf" and len(was) < len(now)))
+        ):
+            for before, after in zip(was, now, strict=False):
+                self.compare(before, after)
+            for added in now[len(was) :]:
+                self.note(added.pointer, "alternative added", breaking=False)
+        elif isinstance(now, Node | None) and (
+            # adding contains is breaking: even if any item matches, the array must not be empty
+            (keyword in _ALLOWING_ALL and not isinstance(was, list))
+            or (keyword == "contains" and now is None)
+        ):
+            self._note_presence(path, now)
+        else:
+            self._note_values(path, old, new, keyword, breaking=True)
+
+    def _note_presence(self, path: str, now: Node | None) -> None:
+        """Note that a schema was added or removed; a missing schema allows everything."""
+        if now is None:
+            # the fields and items that it evaluated are now unevaluated
+            self.note(path, "removed", breaking=self.has_unevaluated)
+        else:
+            is_empty = now.schema is not False and now.keywords.keys() <= ANNOTATIONS
+            self.note(path, "added", breaking=not is_empty)
 
 
 def _differ(old: Node, new: Node, keyword: str) -> bool:
@@ -191,32 +307,6 @@ def _without_annotations(node: Node) -> Any:
     return bare
 
 
-def _unknown(diff: _Diff) -> None:
-    diff.note_values(breaking=True)
-
-
-def _annotation(diff: _Diff) -> None:
-    is_anchor = diff.keyword == "$id" and any(
-        str(value).startswith("#") for value in (diff.was, diff.now)
-    )
-    diff.note_values(breaking=is_anchor)
-
-
-def _type(diff: _Diff) -> None:
-    was, now = (
-        [argument] if isinstance(argument, str) else argument or []
-        for argument in (diff.was, diff.now)
-    )
-    if not now:
-        diff.note(f"no longer restricted (was {' or '.join(was)})", breaking=False)
-    elif not was:
-        diff.note(f"restricted to {' or '.join(now)}", breaking=True)
-    else:
-        covered = {*now, "integer"} if "number" in now else {*now}
-        change = f"changed from {' or '.join(was)} to {' or '.join(now)}"
-        diff.note(change, breaking=not covered.issuperset(was))
-
-
 def _allowed(schema: Mapping[str, Any]) -> dict[str, Any] | None:
     """The only values that ``enum`` and ``const`` allow, by key; None if any value is allowed."""
     allowed = None
@@ -228,216 +318,42 @@ def _allowed(schema: Mapping[str, Any]) -> dict[str, Any] | None:
     return allowed
 
 
-def _values(diff: _Diff) -> None:
-    """Compare ``enum`` and ``const`` together; if both differ, a single change is noted."""
-    if diff.keyword == "const" and _differ(diff.old, diff.new, "enum"):
-        return
-    was, now = _allowed(diff.old.keywords), _allowed(diff.new.keywords)
-    if now is None:
-        diff.note("values no longer restricted", breaking=False)
-    elif was is None:
-        diff.note(f"restricted to {_first_of(now.values())}", breaking=True)
-    else:
-        added = [value for key, value in now.items() if key not in was]
-        removed = [value for key, value in was.items() if key not in now]
-        changes = [f"added {_first_of(added)}"] if added else []
-        changes += [f"removed {_first_of(removed)}"] if removed else []
-        diff.note("; ".join(changes) or "order changed", breaking=bool(removed))
-
-
 def _first_of(values: Collection[Any]) -> str:
     return ", ".join(map(display_value, islice(values, 10))) + ", …" * (len(values) > 10)
 
 
-def _upper(diff: _Diff) -> None:
-    was, now = diff.was, diff.now
-    diff.note_values(breaking=now is not None and (was is None or now < was))
+def _lowers(was: Any, now: Any) -> bool:
+    return now is not None and (was is None or now < was)
 
 
-_LEAST = {"minLength": 0, "minItems": 0, "minProperties": 0, "minContains": 1}
+def _raises(least: int | None) -> Callable[[Any, Any], bool]:
+    """Whether a lower limit rises; ``least`` applies where it is missing."""
+
+    def raises(was: Any, now: Any) -> bool:
+        was = least if was is None else was
+        now = least if now is None else now
+        return now is not None and (was is None or now > was)
+
+    return raises
 
 
-def _lower(diff: _Diff) -> None:
-    least = _LEAST.get(diff.keyword)
-    was = least if diff.was is None else diff.was
-    now = least if diff.now is None else diff.now
-    diff.note_values(breaking=now is not None and (was is None or now > was))
+def _needs_other_multiples(was: Any, now: Any) -> bool:
+    if was is None or now is None:
+        return now is not None
+    return (Fraction(repr(was)) / Fraction(repr(now))).denominator != 1
 
 
-def _multiple_of(diff: _Diff) -> None:
-    is_looser = diff.is_removed
-    if diff.was is not None and diff.now is not None:
-        ratio = Fraction(repr(diff.was)) / Fraction(repr(diff.now))
-        is_looser = ratio.denominator == 1
-    diff.note_values(breaking=not is_looser)
-
-
-def _unique_items(diff: _Diff) -> None:
-    change = "items must be unique" if diff.now else "items no longer have to be unique"
-    diff.note(change, breaking=bool(diff.now and not diff.was))
-
-
-def _pattern(diff: _Diff) -> None:
-    diff.note_values(breaking=not diff.is_removed)
-
-
-def _required(diff: _Diff) -> None:
-    was, now = diff.was or [], diff.now or []
-    fields_before = diff.old.named.get("properties", {})
-    fields_now = diff.new.named.get("properties", {})
-
-    def note(name: str, change: str, *, breaking: bool) -> None:
-        path = pointer(diff.new.pointer, "properties", name) if name in fields_now else None
-        diff.note(f"field {display_value(name)} is {change}", path, breaking=breaking)
-
-    for name in _missing(now, was):
-        if name in fields_before or name not in fields_now:  # a new field is noted as such
-            note(name, "now required", breaking=True)
-    for name in _missing(was, now):
-        if name in fields_now or name not in fields_before:
-            note(name, "no longer required", breaking=False)
-
-
-def _missing(names: Iterable[str], existing: Iterable[str]) -> list[str]:
-    existing = set(existing)
-    return [name for name in names if name not in existing]
-
-
-def _required_beside(diff: _Diff) -> None:
-    """Lists of fields that are required if a field is present; schemas are ignored."""
-    before, after = diff.was or {}, diff.now or {}
-    for trigger in dict.fromkeys([*before, *after]):
-        was, now = before.get(trigger, []), after.get(trigger, [])
-        path = pointer(diff.path, trigger)
-        if isinstance(was, list) and isinstance(now, list):
-            present = f"required if {display_value(trigger)} is present"
-            for name in _missing(now, was):
-                change = f"field {display_value(name)} is now {present}"
-                diff.note(change, path, breaking=True)
-            for name in _missing(was, now):
-                change = f"field {display_value(name)} is no longer {present}"
-                diff.note(change, path, breaking=False)
-        elif trigger in before and trigger in after and list in (type(was), type(now)):
-            change = "changed between a list of fields and a schema"
-            diff.note(change, path, breaking=True)
-
-
-def _properties(diff: _Diff) -> None:
-    required = set(diff.new.keywords.get("required", ()))
-    for name, was, now in diff.named():
-        shown = display_value(name)
-        if now is None:
-            path = pointer(diff.old.pointer, diff.keyword, name)
-            diff.note(f"field {shown} removed", path, breaking=True)
-        elif was is not None:
-            diff.comparison.compare(was, now)
-        elif name in required:
-            diff.note(f"required field {shown} added", now.pointer, breaking=True)
-        elif now.schema is False:
-            diff.note(f"forbidden field {shown} added", now.pointer, breaking=True)
-        else:
-            diff.note(f"optional field {shown} added", now.pointer, breaking=False)
-
-
-def _named(diff: _Diff) -> None:
-    """Definitions can be added and removed, as references are always resolved; patterns cannot."""
-    is_pattern = diff.keyword == "patternProperties"
-    for name, was, now in diff.named():
-        if was is not None and now is not None:
-            diff.comparison.compare(was, now)
-        else:
-            subject = f"pattern {display_value(name)} for fields" if is_pattern else "definition"
-            change = f"{subject} {'removed' if was else 'added'}"
-            diff.note(change, pointer(diff.path, name), breaking=is_pattern)
-
-
-def _dependent_schemas(diff: _Diff) -> None:
-    for name, was, now in diff.named():
-        diff.comparison.compare_or_any(was, now, pointer(diff.path, name))
-
-
-def _dependencies(diff: _Diff) -> None:
-    _required_beside(diff)
-    _dependent_schemas(diff)
-
-
-def _contains(diff: _Diff) -> None:
-    """Adding it is breaking: even if any item matches, the array must not be empty."""
-    if diff.keyword in diff.old.single:
-        _single(diff)
-    else:
-        diff.note_values(breaking=True)
-
-
-def _single(diff: _Diff) -> None:
-    """A keyword with a single schema, which allows everything if it is missing."""
-    old, new, keyword = diff.old, diff.new, diff.keyword
-    if keyword in old.lists or keyword in new.lists:
-        _in_turn(diff)
-    else:
-        was, now = old.single.get(keyword), new.single.get(keyword)
-        diff.comparison.compare_or_any(was, now, diff.path)
-
-
-def _in_turn(diff: _Diff) -> None:
-    """A list of schemas, compared pairwise; ``anyOf`` may become longer."""
-    was = diff.old.lists.get(diff.keyword, [])
-    now = diff.new.lists.get(diff.keyword, [])
-    may_grow = diff.keyword == "anyOf" and was
-    if len(was) == len(now) or (may_grow and len(now) > len(was)):
-        for old, new in zip(was, now, strict=False):
-            diff.comparison.compare(old, new)
-        for added in now[len(was) :]:
-            diff.note("alternative added", added.pointer, breaking=False)
-    else:
-        diff.note_values(breaking=True)
-
-
-def _strictly(diff: _Diff) -> None:
-    """A keyword whose schemas can reject more if they are looser."""
-    keyword = diff.keyword
-    was, now = diff.old.single.get(keyword), diff.new.single.get(keyword)
-    if was is not None and now is not None:
-        diff.comparison.compare(was, now)
-    elif keyword in diff.old.lists and keyword in diff.new.lists:
-        _in_turn(diff)
-    else:
-        diff.note_values(breaking=True)
-
-
-_RULES: Mapping[str, Callable[[_Diff], None]] = {
-    **dict.fromkeys(ANNOTATIONS, _annotation),
-    "type": _type,
-    **dict.fromkeys(("enum", "const"), _values),
+# Whether a change of a keyword's argument from the first to the second (None: missing) is breaking.
+_TIGHTENS: Mapping[str, Callable[[Any, Any], bool]] = {
     **dict.fromkeys(
         (
             "maximum", "exclusiveMaximum", "maxLength", "maxItems", "maxProperties", "maxContains",
         ),
-        _upper,
+        _lowers,
     ),
-    **dict.fromkeys(
-        (
-            "minimum", "exclusiveMinimum", "minLength", "minItems", "minProperties", "minContains",
-        ),
-        _lower,
-    ),
-    "multipleOf": _multiple_of,
-    "uniqueItems": _unique_items,
-    "pattern": _pattern,
-    "required": _required,
-    "dependentRequired": _required_beside,
-    "dependencies": _dependencies,
-    "dependentSchemas": _dependent_schemas,
-    "properties": _properties,
-    **dict.fromkeys(("$defs", "definitions", "patternProperties"), _named),
-    **dict.fromkeys(
-        (
-            "additionalProperties", "additionalItems", "items", "propertyNames", "then", "else",
-            "unevaluatedProperties", "unevaluatedItems",
-        ),
-        _single,
-    ),
-    "contains": _contains,
-    **dict.fromkeys(("allOf", "anyOf", "prefixItems"), _in_turn),
-    **dict.fromkeys(("not", "if", "oneOf"), _strictly),
+    **dict.fromkeys(("minimum", "exclusiveMinimum"), _raises(None)),
+    **dict.fromkeys(("minLength", "minItems", "minProperties"), _raises(0)),
+    "minContains": _raises(1),
+    "multipleOf": _needs_other_multiples,
+    "pattern": lambda was, now: now is not None,
 }  # fmt: skip

@@ -61,7 +61,7 @@ _NAMED = frozenset(
         "properties",
     )
 )  # fmt: skip
-_SUBSCHEMAS = _NAMED | frozenset(
+SUBSCHEMAS = _NAMED | frozenset(
     (
         "additionalItems", "additionalProperties", "allOf", "anyOf", "contains", "else", "if",
         "items", "not", "oneOf", "prefixItems", "propertyNames", "then", "unevaluatedItems",
@@ -249,7 +249,7 @@ class _Builder:
 
     def __init__(self, dialect: Dialect, document: Mapping[str, Any], field: str) -> None:
         self._dialect = dialect
-        self._subschemas = _SUBSCHEMAS & (dialect.keywords.keys() | _WITHOUT_RULES)
+        self._subschemas = SUBSCHEMAS & (dialect.keywords.keys() | _WITHOUT_RULES)
         self._document = document
         self._field = field
         self._nodes: dict[str, Node] = {}

@@ -6,14 +6,14 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import accumulate, groupby
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from codebase_mcp.model import WORKTREE
 from codebase_mcp.printable import printable, printable_line
 from codebase_mcp.search.exact import folders_of
 from codebase_mcp.search.help import state_note
-from codebase_mcp.tools.replies.excerpt import MAX_LINE_CHARS
-from codebase_mcp.tools.replies.paths import scope_note, shown_path
+from codebase_mcp.tools.replies.search import MAX_LINE_CHARS
+from codebase_mcp.tools.text import scope_note, shown_path, size_of
 
 if TYPE_CHECKING:
     from codebase_mcp.app.exact import TextReport
@@ -41,18 +41,19 @@ _SYNTAX = re.compile(r"\.[*+]|\\[bdswBDSW(.]|\w\|\w|\[[^\]]+\][*+]")
 _BEFORE_CHARS = 40
 
 
-def exact_text(report: TextReport, form: Literal["count", "files", "lines"], max_chars: int) -> str:
+def exact_text(report: TextReport, max_chars: int) -> str:
     """The lines that match as text, of at most ``max_chars`` characters."""
     head = list(_head(report))
+    form = report.question.form
     if form == "count":
         rest = [_by_folder("", report.files, 20)] if report.files else []
     elif form == "files":
         rows = [_Row(f"{_path(report, m)} {m.count}", m.count) for m in report.files]
-        rest = [row.text for row in _fitting(rows, max_chars - _size(head) - _REST_CHARS)]
+        rest = [row.text for row in _fitting(rows, max_chars - size_of(head) - _REST_CHARS)]
         left = report.files[len(rest) :]
         rest += [_by_folder("more: ", left, _MOST_FOLDERS)] if left else []
     else:
-        rest = _files(report, max_chars - _size(head))
+        rest = _files(report, max_chars - size_of(head))
     text = "\n".join([*head, *rest, *scope_note(report.scope)])
     return text if len(text) <= max_chars else text[: max_chars - 1] + "…"
 
@@ -87,13 +88,13 @@ def _files(report: TextReport, max_chars: int) -> list[str]:
         return []
     first = groups[0][1]
     tails = [_counts(report, name, files) for name, files in groups[1:]]
-    room = max_chars - _size(tails)
+    room = max_chars - size_of(tails)
     blocks = [list(_block(report, matches)) for matches in first if matches.lines]
-    if len(blocks) < len(first) or _size(row.text for block in blocks for row in block) > room:
+    if len(blocks) < len(first) or size_of(row.text for block in blocks for row in block) > room:
         room -= min(_REST_CHARS, max_chars // 4)
     shown: list[_Row] = []
     for block in blocks:
-        if _size(row.text for row in (*shown, *block)) > room:
+        if size_of(row.text for row in (*shown, *block)) > room:
             if not shown:  # the first file alone is too much
                 shown = _fitting(block, room)
             break
@@ -214,7 +215,3 @@ def _fitting(rows: Sequence[_Row], room: int) -> list[_Row]:
     """The first rows that have room."""
     used = accumulate(len(row.text) + 1 for row in rows)
     return [row for row, size in zip(rows, used, strict=True) if size <= room]
-
-
-def _size(lines: Iterable[str]) -> int:
-    return sum(len(line) + 1 for line in lines)

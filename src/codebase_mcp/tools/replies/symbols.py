@@ -11,15 +11,13 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from codebase_mcp.printable import printable_line
-from codebase_mcp.tools.replies.changes import counted
-from codebase_mcp.tools.replies.paths import scope_note, shown_path
+from codebase_mcp.tools.text import counted, scope_note, shown_path, size_of
 
 if TYPE_CHECKING:
     from codebase_mcp.app.symbols import SymbolReport
     from codebase_mcp.model import Symbol
-    from codebase_mcp.symbols.calls import Call
-    from codebase_mcp.symbols.definition import Definition
-    from codebase_mcp.symbols.references import FoundUse
+    from codebase_mcp.symbols.definition import Definition, FoundUse
+    from codebase_mcp.symbols.hierarchy import Call
 
 _INDENT = "  "
 _LINE_CHARS = 100
@@ -34,7 +32,7 @@ def symbol_text(report: SymbolReport, max_chars: int) -> str:
     """The text of an answer, of at most ``max_chars`` characters."""
     notice = [printable_line(report.notice)] if report.notice else []
     lines, scope = [*notice, *_Text(report).lines()], scope_note(report.scope)
-    room = max_chars - sum(len(line) + 1 for line in scope)
+    room = max_chars - size_of(scope)
     for index, line in enumerate(lines):
         room -= len(line) + 1
         if room < (_TAIL_CHARS if index < len(lines) - 1 else 0) and index:
@@ -94,22 +92,21 @@ class _Text:
         shown = references.uses[: self._limit]
         is_test = False
         for (snapshot_id, path), group in groupby(
-            shown, key=lambda use: (use.resolved.use.snapshot_id, use.path)
+            shown, key=lambda use: (use.use.file.snapshot_id, use.use.file.path)
         ):
             in_file = list(group)
-            if in_file[0].is_test and not is_test:
+            if in_file[0].use.file.is_test and not is_test:
                 is_test = True
                 yield "tests:"
             reasons = {self._reason(use) for use in in_file}
             reason = f" {reasons.pop()}" if len(reasons) == 1 else ""
             yield f"{self._path(snapshot_id, path)}{reason}"
             for use in in_file:
-                kind = "" if use.kind is common else f"{use.kind} "
-                line = self._facts.line(use.resolved.use.blob_id, use.line)
-                around = use.resolved.enclosing
-                within = f"{printable_line(around.qualified)}: " if around else ""
+                kind = "" if use.use.kind is common else f"{use.use.kind} "
+                line = self._facts.line(use.use.file.blob_id, use.use.line)
+                within = f"{printable_line(use.enclosing)}: " if use.enclosing else ""
                 after = "" if reason else f" {self._reason(use)}"
-                yield f"{_INDENT}{use.line} {kind}{within}{_cut(line)}{after}"
+                yield f"{_INDENT}{use.use.line} {kind}{within}{_cut(line)}{after}"
         if len(references.uses) > len(shown):
             yield f"… {counted(len(references.uses) - len(shown), 'more use')}"
         if references.unlikely:
@@ -123,7 +120,7 @@ class _Text:
         """The confidence and reason of a use, with its definition where there are several."""
         which = ""
         if len(self._facts.definitions) > 1 and use.definition is not None:
-            which = f" → {self._path(use.definition.snapshot_id, use.definition.path)}"
+            which = f" → {self._path(use.definition.file.snapshot_id, use.definition.file.path)}"
             which += f":{use.definition.start_line}"
         return _why(use.confidence, use.reason + which)
 
@@ -140,7 +137,7 @@ class _Text:
                 continue
             yield self._definition(definition)
             yield f"{what}:" if calls else f"{what} {nothing}"
-            yield from self._tree(calls, 1, definition.snapshot_id, is_up=is_up)
+            yield from self._tree(calls, 1, definition.file.snapshot_id, is_up=is_up)
         if not any(tree.calls.values()) and len(tree.definitions) > 1:
             yield f"none of the {len(tree.definitions)} definitions"
         if is_up:
@@ -169,13 +166,14 @@ class _Text:
         implementations = self._facts.implementations
         yield f"{counted(len(implementations), 'implementation')} of {self._subject}"
         yield from self._meant()
-        for found in implementations[: self._limit]:
-            if found.definition is None:
-                snapshot_id = self._facts.definitions[0].snapshot_id
-                where = f"{self._path(snapshot_id, found.path)}:{found.line}"
+        for implementation in implementations[: self._limit]:
+            if implementation.definition is None:
+                snapshot_id = self._facts.definitions[0].file.snapshot_id
+                where = f"{self._path(snapshot_id, implementation.path)}:{implementation.line}"
             else:
-                where = self._definition(found.definition)
-            yield f"{_INDENT * found.level}{where} {_why(found.confidence, found.reason)}"
+                where = self._definition(implementation.definition)
+            why = _why(implementation.confidence, implementation.reason)
+            yield f"{_INDENT * implementation.level}{where} {why}"
         if len(implementations) > self._limit:
             yield f"… {len(implementations) - self._limit} more"
         yield from self._unresolved()
@@ -219,7 +217,7 @@ class _Text:
     def _definition(self, definition: Definition) -> str:
         """The path, lines, kind and signature of a definition."""
         signature, name = self._facts.signature(definition), printable_line(definition.qualified)
-        path = self._path(definition.snapshot_id, definition.path)
+        path = self._path(definition.file.snapshot_id, definition.file.path)
         where = f"{path}:{_lines(definition)} {definition.kind}"
         if definition.name not in signature:
             return f"{where} {name}"
@@ -234,7 +232,7 @@ def _why(confidence: float, reason: str) -> str:
     return f"({confidence:.2f} {printable_line(reason)})"
 
 
-def _lines(symbol: Definition | Symbol) -> str:
+def _lines(symbol: Symbol) -> str:
     first, last = symbol.start_line, symbol.end_line
     return str(first) if first == last else f"{first}-{last}"
 

@@ -179,7 +179,7 @@ def _fragment(name: str, **values: Any) -> str:
 
 
 def _template(name: str) -> Template:
-    from codebase_mcp.web.pages.templating import environment  # noqa: PLC0415 - for such clients alone
+    from codebase_mcp.web.pages.html import environment  # noqa: PLC0415 - for such clients alone
 
     return environment().get_template(name)
 

@@ -23,30 +23,17 @@ _ROW = 22
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
-    """A file in the picture, at a height; ``kind`` says why it is there."""
-
-    path: str
-    y: int
-    kind: str
-
-
-@dataclass(frozen=True, slots=True)
-class Edge:
-    """A changed file and a file that it touches, by their heights; heavier where it is likelier."""
-
-    start: int
-    end: int
-    weight: float
-
-
-@dataclass(frozen=True, slots=True)
 class Picture:
-    """Changed files on the left, the files that they touch on the right."""
+    """Changed files on the left, the files that they touch on the right, each with its height.
 
-    changed: list[Node]
-    touched: list[Node]
-    edges: list[Edge]
+    ``kinds`` says why a file on the right is there. An edge has two heights, and a weight that is
+    larger where the second file is likelier.
+    """
+
+    changed: dict[str, int]
+    touched: dict[str, int]
+    kinds: dict[str, str]
+    edges: list[tuple[int, int, float]]
     height: int
     left_out: int
 
@@ -128,13 +115,13 @@ def _picture(impact: dict[str, Any]) -> Picture | None:
     shown = [path for path in shown if any((path, to) in touches for to in beside)]
     left = {path: _ROW * row for row, path in enumerate(shown, 1)}
     right = {path: _ROW * row for row, path in enumerate(beside, 1)}
-    kinds = {to: kind for (_, to), (kind, _) in touches.items()}
     files = {path for pair in touches for path in pair}
     return Picture(
-        [Node(path, y, "changed") for path, y in left.items()],
-        [Node(path, y, kinds[path]) for path, y in right.items()],
+        left,
+        right,
+        {to: kind for (_, to), (kind, _) in touches.items()},
         [
-            Edge(left[source], right[to], round(0.6 + 2 * weight, 1))
+            (left[source], right[to], round(0.6 + 2 * weight, 1))
             for (source, to), (_, weight) in touches.items()
             if source in left and to in right
         ],

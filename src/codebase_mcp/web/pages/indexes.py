@@ -1,22 +1,24 @@
-"""The index page: repositories, their freshness, index runs, and files left out."""
+"""The pages of the index (repositories, index runs, files left out) and of the server's health."""
 
 from __future__ import annotations
 
 import asyncio
 import json
+from collections import defaultdict
 from collections.abc import AsyncIterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
+from codebase_mcp import telemetry
 from codebase_mcp.app.background.indexing import indexing_state
 from codebase_mcp.database.naming import DEFAULT_ID
 from codebase_mcp.errors import CodebaseError, ProjectNotFound
+from codebase_mcp.index.commits import load_refs
 from codebase_mcp.index.inventory import load_details, load_inventory
-from codebase_mcp.index.refs import load_refs
 from codebase_mcp.tools.callers import identity_in
 from codebase_mcp.tools.rules import check_repository_id
 from codebase_mcp.web.pages.site import DONE, Site, form_of, projects_of, redirect, require
@@ -25,8 +27,8 @@ if TYPE_CHECKING:
     from codebase_mcp.access.identity import Identity
     from codebase_mcp.app.app import App
     from codebase_mcp.app.freshness.trees import TreeState
+    from codebase_mcp.index.commits import StoredRef
     from codebase_mcp.index.inventory import RepositoryDetails, RepositoryFacts
-    from codebase_mcp.index.refs import StoredRef
 
 # The page does not wait longer for the comparison with the files.
 _CHECK_S = 0.5
@@ -36,44 +38,16 @@ _LANGUAGES = 7
 # The most files that are listed as failed, or as holding secrets.
 _FILES = 100
 
-REASONS = {
-    "ignored": "left out by .gitignore or .mcpignore",
-    "secret": "files of keys and passwords",
-    "binary": "not text",
-    "too_large": "larger than the limit",
-    "undecodable": "in an unknown encoding",
-    "lfs_not_fetched": "not fetched (Git LFS)",
-    "submodule": "submodules",
-    "submodule_not_fetched": "submodules that are not fetched",
-    "symlink": "symbolic links",
-    "unreadable": "not readable",
-    "special": "no regular files",
-    "vanished": "gone while they were read",
-    "generated": "made by a program",
-    "lockfile": "lock files",
-}
-
-
-@dataclass(frozen=True, slots=True)
-class Slice:
-    """A language's part of a bar of 100, with its colour's number."""
-
-    language: str
-    size: int
-    start: float
-    width: float
-    colour: int
-
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """A repository as the page shows it."""
+    """A repository as the page shows it, with the size of each language in bytes."""
 
     facts: RepositoryFacts
     details: RepositoryDetails
     state: TreeState | None
     refs: list[StoredRef]
-    slices: list[Slice]
+    sizes: list[tuple[str, int]]
 
 
 async def index(site: Site, request: Request) -> Response:
@@ -95,7 +69,6 @@ async def index(site: Site, request: Request) -> Response:
         "index.html",
         projects=projects,
         shown=shown,
-        reasons=REASONS,
         most=_FILES,
         **progress,
     )
@@ -195,7 +168,7 @@ async def _shown(app: App, project_id: str, identity: Identity) -> list[Shown]:
             details[facts.id],
             states.get(facts.id),
             refs[facts.id],
-            _slices(details[facts.id].sizes),
+            _largest(details[facts.id].sizes),
         )
         for facts in inventory
     ]
@@ -208,15 +181,88 @@ async def _progress(app: App, project_id: str, identity: Identity) -> dict[str, 
     return {"state": state, "jobs": {job.repository_id for job in jobs if job.is_pending}}
 
 
-def _slices(sizes: Mapping[str, int]) -> list[Slice]:
-    """The largest languages and the rest, as parts of a bar."""
-    total = sum(sizes.values()) or 1
+def _largest(sizes: Mapping[str, int]) -> list[tuple[str, int]]:
+    """The largest languages with their sizes, and the rest."""
     parts = list(sizes.items())
     rest = sum(size for _, size in parts[_LANGUAGES:])
-    parts[_LANGUAGES:] = [("others", rest)] if rest else []
-    slices, start = [], 0.0
-    for colour, (language, size) in enumerate(parts):
-        width = 100 * size / total
-        slices.append(Slice(language, size, round(start, 2), round(width, 2), colour))
-        start += width
-    return slices
+    return [*parts[:_LANGUAGES], *([("others", rest)] if rest else [])]
+
+
+@dataclass(slots=True)
+class Times:
+    """How long something took, from a histogram of the server's metrics.
+
+    ``buckets`` are cumulative counts by upper bound (s), as Prometheus has them.
+    """
+
+    name: str
+    count: int = 0
+    total_s: float = 0.0
+    buckets: list[tuple[float, int]] = field(default_factory=list)
+
+    @property
+    def mean_ms(self) -> float:
+        return 1000 * self.total_s / self.count if self.count else 0.0
+
+    def below_ms(self, share: float) -> float:
+        """The upper bound of the bucket that this share of the times reaches."""
+        bounds = (bound for bound, count in self.buckets if count >= share * self.count)
+        return 1000 * next(bounds, float("inf"))
+
+    def columns(self) -> list[tuple[float, float]]:
+        """The buckets as columns of a picture of 100 by 20: x and height."""
+        counts = [count for _, count in self.buckets]
+        each = [now - before for now, before in zip(counts, [0, *counts], strict=False)]
+        most, width = max(each, default=0) or 1, 100 / (len(each) or 1)
+        return [(round(column * width, 2), round(20 * count / most, 1))
+                for column, count in enumerate(each)]  # fmt: skip
+
+
+async def status(site: Site, request: Request) -> Response:
+    """The checks of ``doctor``, without its test index, and the metrics."""
+    require(request, "read")
+    projects = await projects_of(site, request)
+    health = await site.call(request, "project", operation="get_health", project_id=projects.chosen)
+    tools, steps, numbers = await asyncio.to_thread(_read_metrics)
+    return site.page(
+        request,
+        "status.html",
+        projects=projects,
+        health=health,
+        tables=[("Tool", tools), ("Step of a search", steps)],
+        numbers=numbers,
+    )
+
+
+def _read_metrics() -> tuple[list[Times], list[Times], dict[str, float]]:
+    """The times of tools and of the steps of searches, and some single numbers."""
+    labels = {
+        "codebase_mcp_tool_call_duration_seconds": "tool",
+        "codebase_mcp_search_step_duration_seconds": "step",
+    }
+    shown = {
+        "codebase_mcp_tool_calls_in_progress": "calls in progress",
+        "codebase_mcp_index_runs_in_progress": "index runs in progress",
+        "codebase_mcp_database_pool_waiting": "waiting for the database",
+    }
+    by_label: dict[str, dict[str, Times]] = {label: {} for label in labels.values()}
+    numbers: dict[str, float] = defaultdict(float)
+    for family in telemetry.families():
+        if family.name in shown:
+            numbers[shown[family.name]] += sum(sample.value for sample in family.samples)
+        if (label := labels.get(family.name)) is None:
+            continue
+        for sample in family.samples:
+            name = sample.labels[label]
+            times = by_label[label].setdefault(name, Times(name))
+            if sample.name.endswith("_bucket"):
+                times.buckets.append((float(sample.labels["le"]), int(sample.value)))
+            elif sample.name.endswith("_sum"):
+                times.total_s = sample.value
+            elif sample.name.endswith("_count"):
+                times.count = int(sample.value)
+    tools, steps = (
+        sorted((t for t in times.values() if t.count), key=lambda times: -times.total_s)
+        for times in by_label.values()
+    )
+    return tools, steps, dict(numbers)

@@ -35,12 +35,6 @@ if TYPE_CHECKING:
     from codebase_mcp.app.app import App
     from codebase_mcp.database.transaction import Transaction
 
-TABS = (
-    ("/tasks", "Tasks"),
-    ("/memory", "Memory"),
-    ("/work", "Work items"),
-    ("/entities", "Entities"),
-)
 _PER_PAGE = 50
 # Tasks of each status on the board.
 _PER_COLUMN = 20
@@ -77,9 +71,7 @@ async def tasks(site: Site, request: Request) -> Response:
         same = {"project": projects.chosen, "status": status}
         part = Part(reply["total_count"], reply["next_cursor"], same)
         columns.append((status, reply["tasks"], part))
-    return site.page(
-        request, "tasks.html", projects=projects, tabs=TABS, columns=columns, chosen=chosen
-    )
+    return site.page(request, "tasks.html", projects=projects, columns=columns, chosen=chosen)
 
 
 async def memory(site: Site, request: Request) -> Response:
@@ -120,7 +112,6 @@ async def memory(site: Site, request: Request) -> Response:
         sessions=sessions,
         most_sessions=_SESSIONS,
         projects=projects,
-        tabs=TABS,
         days={"": observations} if question else _by_day(observations),
         part=part,
         types=get_args(ObservationType),
@@ -130,7 +121,7 @@ async def memory(site: Site, request: Request) -> Response:
 async def work(site: Site, request: Request) -> Response:
     """Work items as trees, page by page; or an item with its ancestors and descendants."""
     projects = await projects_of(site, request)
-    values: dict[str, Any] = {"projects": projects, "tabs": TABS}
+    values: dict[str, Any] = {"projects": projects}
     named = request.query_params.get("item", "").strip()
     if named:
         item = UUID(check_record_id(named, "item", "Work item"))
@@ -175,7 +166,6 @@ async def entities(site: Site, request: Request) -> Response:
         request,
         "entities.html",
         projects=projects,
-        tabs=TABS,
         types=types,
         chosen=chosen,
         columns=columns,

@@ -15,14 +15,13 @@ from codebase_mcp.app.evaluation.scoring import CHARS_PER_TOKEN
 from codebase_mcp.chunking.lines import split_lines
 from codebase_mcp.errors import InvalidInput
 from codebase_mcp.model import WORKTREE, FileKind
-from codebase_mcp.search.filters import FileFilters
 from codebase_mcp.search.help import secondary_note, state_note
+from codebase_mcp.search.scope import FileFilters
 from codebase_mcp.search.signals import SIGNALS
 from codebase_mcp.tools import answers
-from codebase_mcp.tools.replies.excerpt import excerpt
-from codebase_mcp.tools.replies.text import search_text
+from codebase_mcp.tools.replies.search import excerpt, search_text
 from codebase_mcp.tools.rules import check_repository_id
-from codebase_mcp.web.pages.code import Line, coloured
+from codebase_mcp.web.pages.html import Line, coloured
 from codebase_mcp.web.pages.site import Projects, Site, projects_of, require
 
 if TYPE_CHECKING:
@@ -46,23 +45,16 @@ _MEASURES = {signal.name: signal.measures for signal in SIGNALS}
 
 
 @dataclass(frozen=True, slots=True)
-class Bar:
-    """A signal: its share of the rank, and the width of its bar, of 100."""
-
-    name: str
-    measures: str
-    value: float
-    width: float
-
-
-@dataclass(frozen=True, slots=True)
 class Result:
-    """A file that answers, with the lines to show of it; None stands for lines left out."""
+    """A file that answers, with the lines to show of it; None stands for lines left out.
+
+    ``signals`` are the shares of the rank, the largest first.
+    """
 
     hit: Hit
     repository: str
     lines: list[Line | None]
-    bars: list[Bar]
+    signals: list[tuple[str, float]]
     notes: tuple[Any, ...]
 
 
@@ -134,6 +126,10 @@ def shown_of(report: SearchReport) -> dict[str, Any]:
     return {
         "results": _results(report),
         "report": report,
+        "measures": _MEASURES,
+        "strongest": max(
+            (abs(v) for hit in report.answer.hits for v in hit.signals.values()), default=1.0
+        ),
         "state": state_note(report.index.state, report.index.files_pending),
         "secondary": secondary_note(report.answer.secondary_model),
         "worktree": WORKTREE,
@@ -173,10 +169,9 @@ def _as_agents_see_it(report: SearchReport) -> SearchReport:
 
 def _results(report: SearchReport) -> list[Result]:
     names = {snapshot.repository_id: snapshot.name for snapshot in report.answer.snapshots}
-    most = max((abs(v) for hit in report.answer.hits for v in hit.signals.values()), default=1.0)
     notes = report.notes or ((),) * len(report.answer.hits)
     return [
-        Result(hit, names.get(hit.repository_id, ""), _lines(hit, rank), _bars(hit, most), about)
+        Result(hit, names.get(hit.repository_id, ""), _lines(hit, rank), _signals(hit), about)
         for rank, (hit, about) in enumerate(zip(report.answer.hits, notes, strict=True))
     ]
 
@@ -213,12 +208,7 @@ def windows(shown: Iterable[int]) -> list[tuple[int, int]]:
     return ranges
 
 
-def _bars(hit: Hit, most: float) -> list[Bar]:
-    """The signals of a hit, the strongest first; bars of all hits have the same scale."""
-    scale = 100 / (most or 1.0)
+def _signals(hit: Hit) -> list[tuple[str, float]]:
+    """The signals of a hit that are not weak, the strongest first."""
     ordered = sorted(hit.signals.items(), key=lambda signal: -abs(signal[1]))
-    return [
-        Bar(name.replace("_", " "), _MEASURES[name], value, round(scale * abs(value), 1))
-        for name, value in ordered
-        if abs(value) >= _LEAST_SIGNAL
-    ]
+    return [(name, value) for name, value in ordered if abs(value) >= _LEAST_SIGNAL]

@@ -22,37 +22,30 @@ from codebase_mcp.access.identity import noting_projects
 from codebase_mcp.app.background.audit import AuditedCall
 from codebase_mcp.database.naming import DEFAULT_ID
 from codebase_mcp.errors import CodebaseError, InvalidInput, PermissionDenied
-from codebase_mcp.telemetry.calls import tool_call
+from codebase_mcp.telemetry.stopwatch import tool_call
 from codebase_mcp.tools.callers import identity_in
 from codebase_mcp.tools.calling import no_progress
 from codebase_mcp.tools.catalog import tool_named
-from codebase_mcp.tools.redaction import private_folders, redacted
+from codebase_mcp.tools.reply import private_folders, redacted
 from codebase_mcp.tools.server import AppHolder
 from codebase_mcp.values import require_storable
+from codebase_mcp.web.answers import error_answer
+from codebase_mcp.web.limits import read_body
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable
 
-    from starlette.types import Scope as ConnectionScope
-
     from codebase_mcp.access.identity import Identity, Scope
     from codebase_mcp.app.app import App
     from codebase_mcp.settings.loading import Settings
+    from codebase_mcp.web.authentication import Callers
 
 Content = TypeVar("Content")
 
 # Nothing inline, nothing from another host, no frame around a page.
-CONTENT_SECURITY_POLICY = "; ".join(
-    [
-        "default-src 'none'",
-        "script-src 'self'",
-        "style-src 'self'",
-        "img-src 'self'",
-        "connect-src 'self'",
-        "form-action 'self'",
-        "base-uri 'none'",
-        "frame-ancestors 'none'",
-    ]
+CONTENT_SECURITY_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self';"
+    " form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
 _HEADERS = {
     "Content-Security-Policy": CONTENT_SECURITY_POLICY,
@@ -92,16 +85,6 @@ DONE = {
 }
 
 
-# The pages that every page leads to, each with its sub-pages.
-PAGES = (
-    ("/", "Search", ("/search", "/file", "/symbol")),
-    ("/index", "Index", ()),
-    ("/changes", "Changes", ()),
-    ("/tasks", "Records", ("/memory", "/work", "/entities")),
-    ("/status", "Health", ()),
-)
-
-
 @dataclass(frozen=True, slots=True)
 class Projects:
     """The projects that the caller sees, and the id of the project that a page shows.
@@ -132,17 +115,11 @@ class _Params(dict[str, str]):
 
 @dataclass(eq=False)
 class Site:
-    """The pages of a server; ``status_of`` is the HTTP status of an error.
-
-    ``sign_in`` returns the cookie of a new session for a key, None if the key is wrong;
-    ``sign_out`` ends a session.
-    """
+    """The pages of a server."""
 
     holder: AppHolder
+    callers: Callers
     _settings: Settings
-    _status_of: Callable[[CodebaseError], int]
-    sign_in: Callable[[ConnectionScope, str], Awaitable[str | None]]
-    sign_out: Callable[[str], Awaitable[None]]
 
     async def call(self, request: Request, tool: str, **arguments: Any) -> dict[str, Any]:
         """The reply of a tool, called as the user of the page.
@@ -169,7 +146,7 @@ class Site:
 
         async def in_turn() -> Content:
             app = await self.holder.get()
-            async with self.holder.queue.place(identity.shares_as):
+            async with self.holder.queue.slot(identity.shares_as):
                 return await call(app, identity)
 
         try:
@@ -192,7 +169,6 @@ class Site:
             can=lambda scope: scope in identity_in(request).access.scopes,
             done=DONE.get(request.query_params.get("done", "")),
             here=request.url.path.removeprefix(root),
-            pages=PAGES,
             signed_in=SESSION_COOKIE in request.cookies,
             **values,
         )
@@ -219,13 +195,12 @@ class Site:
 
     def error(self, request: Request, error: CodebaseError) -> HTMLResponse:
         """The page of an error: what went wrong, and the way out."""
-        shape = error.as_dict()
-        status = self._status_of(error)
-        return self.page(request, "error.html", status=status, error=shape, number=status)
+        status = error_answer(error).status_code
+        return self.page(request, "error.html", status=status, error=error.as_dict(), number=status)
 
     def fragment(self, request: Request, template: str, **values: Any) -> str:
         """A template as HTML."""
-        from codebase_mcp.web.pages.templating import environment  # noqa: PLC0415 - for pages alone
+        from codebase_mcp.web.pages.html import environment  # noqa: PLC0415 - for pages alone
 
         root = request.scope.get("root_path", "")
         return (
@@ -326,11 +301,9 @@ async def form_of(request: Request) -> dict[str, str]:
         InvalidInput: it is no form, or too large, or a field cannot be stored.
     """
     if not hasattr(request.state, "form"):
-        body = bytearray()
-        async for piece in request.stream():
-            body += piece
-            if len(body) > _MAX_FORM_BYTES:
-                raise InvalidInput(f"A form may have at most {_MAX_FORM_BYTES} bytes")
+        body = await read_body(request, _MAX_FORM_BYTES)
+        if body is None:
+            raise InvalidInput(f"A form may have at most {_MAX_FORM_BYTES} bytes")
         try:
             fields = parse_qs(body.decode("utf-8", "replace"), max_num_fields=_MAX_FIELDS)
         except ValueError:

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from codebase_mcp.app.evaluation.corpus import FileText
-from codebase_mcp.app.evaluation.grep import best_matches, content_words, grep, printed
+from codebase_mcp.app.evaluation.grep import FileText, best_matches, content_words, grep, printed
 from codebase_mcp.model import FileKind
 
 
@@ -68,7 +67,8 @@ def test_what_is_printed_is_what_grep_prints(tmp_path: Path) -> None:
         file = text_file("f", text)
         (found,) = grep(["alpha delta"], [file], {"f": file}.get, 9)
         assert sum(one.chars for one in found) == (len("f\n") + len(expected) if expected else 0)
-        shown = {n for one in found for p in one.places for n in range(p.first, p.last + 1)}
+        spans = [place.span or (1, 0) for one in found for place in one.places]
+        shown = {n for first, last in spans for n in range(first, last + 1)}
         parts = (line.replace("-", ":", 1).split(":")[0] for line in expected.splitlines())
         assert shown == {int(part) for part in parts if part.isdigit()}
 
@@ -77,7 +77,7 @@ def test_a_file_is_printed_up_to_its_twentieth_match_and_lines_up_to_500_charact
     often = text_file("f", "word\n" * 100)
     (match,) = best_matches([("word",)], [often], 1)[0]
     (place,) = printed(match, often).places
-    assert (place.first, place.last) == (1, 22)
+    assert place.span == (1, 22)
     long = text_file("f", "word" + "x" * 10_000)
     (match,) = best_matches([("word",)], [long], 1)[0]
     assert printed(match, long).chars == len("f\n1:\n") + 500

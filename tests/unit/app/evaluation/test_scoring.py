@@ -10,7 +10,6 @@ import pytest
 from codebase_mcp.app.evaluation.questions import Question, Target
 from codebase_mcp.app.evaluation.scoring import (
     Evaluation,
-    LineRange,
     ListEntry,
     Outcome,
     Score,
@@ -28,7 +27,7 @@ SIZES = {"a.py": 4_000, "b.py": 8_000}
 
 
 def shown(*paths: str, lines: tuple[int, int] = (1, 5), chars: int = 400) -> ListEntry:
-    return ListEntry(tuple(LineRange(path, *lines) for path in paths), chars)
+    return ListEntry(tuple(Target(path, lines) for path in paths), chars)
 
 
 LIST = [shown("x.py"), shown("a.py"), shown("x.py"), shown("b.py")]
@@ -132,7 +131,7 @@ def test_a_result_costs_all_of_its_json_and_shows_its_content() -> None:
         ],
     }  # fmt: skip
     (found,) = listed_results([result], "r")
-    assert found.places == (LineRange("a.py", 3, 9), LineRange("b.py", 1, 7))
+    assert found.places == (Target("a.py", (3, 9)), Target("b.py", (1, 7)))
     assert found.chars > len(str(result["content"])) * 1.5
     longer = {**result, "context_before": "x" * 1_000}
     assert listed_results([longer], "r")[0].chars - found.chars == 1_000 + len(

@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from codebase_mcp.changes.compare import Comparison, Difference, Differences
-from codebase_mcp.changes.impact import Change, Companion, Impact, Place, Reason
+from codebase_mcp.changes.impact import Change, Impact, Place, Reason
+from codebase_mcp.changes.likely import Companion, User
 from codebase_mcp.changes.symbols import ChangedSymbol, SymbolChanges
-from codebase_mcp.changes.users import User
 from codebase_mcp.model import FileKind
 from codebase_mcp.source.git_changes import FileChange, FileVersion, Status
 from codebase_mcp.tools.replies.changes import comparison_text, impact_text
@@ -80,7 +80,7 @@ def test_an_impact_begins_with_its_score_and_reasons_and_what_is_unlikely_is_onl
         Change("1" * 40, differences(difference("a.py", symbols=1), test)),
         0.25,
         (Reason("no_test_changed", 1, 0.2, "1 file of code changed, and no test did."),),
-        (Companion("b.py", "code", "a.py", 3, 4),),
+        (Companion("b.py", "a.py", 3, 4),),
         (User("tests/t.py", 3, "test_it", "f", False, True, 0.95, "imported from a"),),
         (
             Place("b.py", "f", 7, "in 3 of 4 commits to a.py", 0.7),

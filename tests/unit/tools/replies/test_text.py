@@ -18,8 +18,8 @@ from codebase_mcp.search.help import NO_HINT, Help
 from codebase_mcp.search.hits import Hit, LineRange, Location
 from codebase_mcp.search.scope import ScopedSnapshot
 from codebase_mcp.search.search import Answer
-from codebase_mcp.symbols.usage import Usage, UsingPlace
-from codebase_mcp.tools.replies.text import search_text
+from codebase_mcp.symbols.references import Usage, UsingPlace
+from codebase_mcp.tools.replies.search import search_text
 
 REPOSITORY = uuid.uuid4()
 SNAPSHOT = ScopedSnapshot(
