@@ -138,12 +138,13 @@ def with_lines(
     return replace(matches, lines=tuple(lines), around=around)
 
 
-def folders_of(files: Iterable[FileMatches], most: int) -> dict[str, tuple[int, int]]:
+def folders_of(counts: Iterable[tuple[str, int]], most: int) -> dict[str, tuple[int, int]]:
     """How many lines match in how many files, by folder, the most first.
 
-    The folders are as deep as it takes to have half of ``most``, which may give more.
+    ``counts`` are the path and the number of lines of each file. The folders are as deep as it
+    takes to have half of ``most``, which may give more.
     """
-    every = [(m.file.path.split("/")[:-1], m.count) for m in files]
+    every = [(path.split("/")[:-1], count) for path, count in counts]
     depth, deepest = 1, max((len(steps) for steps, _ in every), default=0)
     while True:
         lines: Counter[str] = Counter()

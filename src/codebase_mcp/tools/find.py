@@ -31,6 +31,8 @@ find_text instead of grep: every line that holds a text, with the definition aro
 """
 TOOLSET = Toolset("find", INSTRUCTIONS)
 
+_MOST_FOLDERS = 50
+
 Kind = Literal["code", "test", "docs", "config", "generated", "vendored"]
 
 
@@ -172,7 +174,12 @@ def find_text_reply(report: TextReport, max_chars: int | None) -> FindTextReply:
         latency_ms=round(report.latency_ms, 2),
     )
     if form == "count":
-        reply.by_folder = {folder: n for folder, (n, _) in folders_of(report.files, 50).items()}
+        reply.by_folder = {
+            folder: n
+            for folder, (n, _) in folders_of(
+                ((m.file.path, m.count) for m in report.files), 50
+            ).items()
+        }
     if report.refs:
         reply.refs = dict(report.refs)
     shown = sum(len(result.matches) for result in reply.results)

@@ -46,12 +46,12 @@ def exact_text(report: TextReport, max_chars: int) -> str:
     head = list(_head(report))
     form = report.question.form
     if form == "count":
-        rest = [_by_folder("", report.files, 20)] if report.files else []
+        rest = [_by_folder(report, "", report.files, 20)] if report.files else []
     elif form == "files":
         rows = [_Row(f"{_path(report, m)} {m.count}", m.count) for m in report.files]
         rest = [row.text for row in _fitting(rows, max_chars - size_of(head) - _REST_CHARS)]
         left = report.files[len(rest) :]
-        rest += [_by_folder("more: ", left, _MOST_FOLDERS)] if left else []
+        rest += [_by_folder(report, "more: ", left, _MOST_FOLDERS)] if left else []
     else:
         rest = _files(report, max_chars - size_of(head))
     text = "\n".join([*head, *rest, *scope_note(report.scope)])
@@ -100,7 +100,7 @@ def _files(report: TextReport, max_chars: int) -> list[str]:
             break
         shown += block
     rest = _without_first(first, sum(row.matches for row in shown))
-    more = [_by_folder("more: ", rest, _MOST_FOLDERS)] if rest else []
+    more = [_by_folder(report, "more: ", rest, _MOST_FOLDERS)] if rest else []
     return [*(row.text for row in shown), *more, *tails]
 
 
@@ -188,12 +188,12 @@ def _cut(text: str, pattern: str) -> str:
 
 def _counts(report: TextReport, name: str, files: Sequence[FileMatches]) -> str:
     if len(files) > _MOST_FILES:
-        return _by_folder(f"{name}: ", files, _MOST_FOLDERS)
+        return _by_folder(report, f"{name}: ", files, _MOST_FOLDERS)
     return f"{name}: " + ", ".join(f"{m.count} in {_path(report, m)}" for m in files)
 
 
-def _by_folder(lead: str, files: Sequence[FileMatches], most: int) -> str:
-    folders = folders_of(files, most)
+def _by_folder(report: TextReport, lead: str, files: Sequence[FileMatches], most: int) -> str:
+    folders = folders_of(((_path(report, m), m.count) for m in files), most)
     parts = [
         f"{count} in {printable_line(folder)}/ ({number} file{'s' * (number != 1)})"
         for folder, (count, number) in list(folders.items())[:most]
