@@ -79,7 +79,7 @@ def spelling(option: argparse.Action) -> str:
         return {"?": f"[{value}]", "*": f"[{value} ...]", "+": f"{value} ..."}.get(
             str(option.nargs), value
         )
-    [flag] = option.option_strings
+    flag = ", ".join(option.option_strings)
     if option.nargs == 0:
         return flag
     return f"{flag} [{value}]" if option.nargs == "?" else f"{flag} {value}"
