@@ -170,8 +170,8 @@ repo/tests/test_retry.py
         text = await self.ask(client, "MAX_RETRIES", project_id=indexed, max_chars=300)
         assert len(text) <= 300
         assert "MAX_RETRIES = 5" in text
-        assert "more: 4 in src/ (2 files)" in text
+        assert "more: 4 in repo/src/ (2 files)" in text
         assert await self.ask(client, "MAX_RETRIES", project_id=indexed, count_only=True) == (
             "MAX_RETRIES: 8 lines in 4 files\n"
-            "6 in src/ (2 files), 1 in tests/ (1 file), 1 in docs/ (1 file)"
+            "6 in repo/src/ (2 files), 1 in repo/tests/ (1 file), 1 in repo/docs/ (1 file)"
         )

@@ -73,9 +73,7 @@ def _inline(schema: Any, definitions: Mapping[str, Any]) -> Any:
 
 
 # A model pays for each of them and hardly ever breaks them; errors name them.
-_NOT_FOR_MODELS = frozenset(
-    "pattern minLength maxLength minItems maxItems minimum format additionalProperties".split()
-)
+_NOT_FOR_MODELS = frozenset("pattern minLength maxLength minItems maxItems minimum format".split())
 # Nobody asks for more by chance.
 _LARGE = 1_000
 _NULL = {"type": "null"}
