@@ -8,8 +8,6 @@ from dataclasses import replace
 from typing import Annotated, Any
 
 import pytest
-from codebase_mcp.settings.toolsets import TOOLSET_OF
-from codebase_mcp.web.openapi import describe
 from fastmcp import Client
 from pydantic import Field
 from tests.contract.conftest import Caller
@@ -18,11 +16,12 @@ from tests.web.conftest import running
 from codebase_mcp.cli import main
 from codebase_mcp.cli.tool_commands import is_tool
 from codebase_mcp.settings.loading import Settings
+from codebase_mcp.settings.table import TOOLSET_OF
 from codebase_mcp.tools import toolset as declared
 from codebase_mcp.tools.arguments import Arguments
 from codebase_mcp.tools.catalog import tool_named, toolset
 from codebase_mcp.tools.reply import Reply
-from codebase_mcp.web.http import make_asgi_app
+from codebase_mcp.web.http import describe, make_asgi_app
 
 pytestmark = pytest.mark.anyio
 
@@ -48,7 +47,7 @@ def toolsets() -> list[str]:
 
 @pytest.fixture(autouse=True)
 def new_tool() -> Iterator[None]:
-    """The two steps: the declaration, and the line in ``settings/toolsets.py``."""
+    """The two steps: the declaration, and the line in ``settings/table.py``."""
     tasks = toolset("tasks")
     tasks.tool("Count words", declared.READS)(count_words)
     TOOLSET_OF["count_words"] = "tasks"

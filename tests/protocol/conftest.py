@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 from collections import deque
 from collections.abc import Iterator
@@ -18,7 +20,7 @@ from typing import IO
 import pytest
 from tests.protocol import node
 
-from codebase_mcp.database.connection import Embedded
+from codebase_mcp.database.server import Embedded, EmbeddedServer
 
 ROOT = Path(__file__).parents[2]
 PRODUCT = (sys.executable, "-m", "codebase_mcp.cli.main")
@@ -36,9 +38,17 @@ def programs() -> None:
 
 
 @pytest.fixture(scope="session")
-def environment(embedded: Embedded) -> dict[str, str]:
-    """What a server of these tests adds to the environment."""
-    return {"CODEBASE_MCP_DATA_DIR": str(embedded.data_dir), "CODEBASE_MCP_TOOLSETS": "all"}
+def environment(scratch: Path) -> Iterator[dict[str, str]]:
+    """What a server of these tests adds to the environment.
+
+    It has a data folder of its own: its worker would do the jobs of other tests.
+    """
+    folder = Path(tempfile.mkdtemp(prefix="cbm-", dir=scratch))
+    folder.chmod(0o755)
+    target = Embedded(folder / "data")
+    yield {"CODEBASE_MCP_DATA_DIR": str(target.data_dir), "CODEBASE_MCP_TOOLSETS": "all"}
+    EmbeddedServer(target).stop()
+    shutil.rmtree(folder)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,12 +13,14 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Generic, Literal, TypeVar
 from uuid import UUID
 
-from codebase_mcp.database.connection import Transaction
 from codebase_mcp.database.queries import load_queries
 from codebase_mcp.errors import InvalidInput, NotFound
+
+if TYPE_CHECKING:
+    from codebase_mcp.database.connection import Transaction
 
 Item = TypeVar("Item")
 
