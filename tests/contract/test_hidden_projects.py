@@ -59,6 +59,7 @@ CALLS: list[tuple[str, dict[str, Any]]] = [
     ("vcs", {"operation": "search_history", "query": "login"}),
     ("vcs", {"operation": "compare_branches", "branch_a": "a", "branch_b": "b"}),
     ("vcs", {"operation": "analyze_impact", "commit": "HEAD"}),
+    ("find_text", {"pattern": "login"}),
     ("symbol", {"operation": "definition", "name": "login"}),
     ("symbol", {"operation": "references", "name": "login"}),
     ("symbol", {"operation": "callers", "name": "login"}),

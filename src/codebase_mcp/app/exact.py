@@ -44,6 +44,7 @@ from codebase_mcp.search.exact import (
 from codebase_mcp.search.scope import FileFilters, ScopedSnapshot
 from codebase_mcp.search.text_image import SnapshotTexts, TextImages, ended
 from codebase_mcp.search.text_pattern import Span, TextMatcher, TextQuery
+from codebase_mcp.secrets.masking import mask_token
 from codebase_mcp.source.read import SourceText
 from codebase_mcp.source.selection import Selection
 from codebase_mcp.source.source_tree import SourceTree, source_tree_at
@@ -166,6 +167,7 @@ class ExactSearch:
                 )
             chosen = await self._chosen(project, question.ref, scope)
             ids = scope.snapshot_ids if chosen is None else chosen.snapshot_ids
+            names = {} if chosen is None else chosen.names
             changed = await self._changed(project, scope.trees, ids)
             scan = await self._prepare(project, question, matcher, ids, chosen)
             trees = {tree.snapshot_id: tree for tree in scope.trees}
@@ -185,7 +187,7 @@ class ExactSearch:
             project=project,
             project_source=source,
             scope=scope,
-            refs={} if chosen is None else chosen.names,
+            refs={commit: mask_token(name) for commit, name in names.items()},
             latency_ms=(time.monotonic() - started) * 1000,
         )
 

@@ -88,7 +88,7 @@ async def grep(options: argparse.Namespace, settings: Settings) -> int:
                 answers.text_query(
                     options.pattern,
                     regex=options.regex,
-                    ignore_case=False if options.case_sensitive else options.ignore_case,
+                    ignore_case=False if options.case_sensitive else options.ignore_case or None,
                     whole_word=options.whole_word,
                     multiline=options.multiline,
                 ),

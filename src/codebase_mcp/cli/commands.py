@@ -38,6 +38,7 @@ _PLACE = (
     flag("--index", "index this repository first if the project lacks it"),
 )
 _PATH = option("path", "directory of the repository", nargs="?", default=".")
+_KINDS = [kind.value for kind in FileKind]
 _REF = "a branch, tag or commit instead of the files on disk"
 
 _CODE = (
@@ -92,24 +93,13 @@ _CODE = (
         (
             option("pattern", "a text as it stands in the files"),
             flag("--regex", "the pattern is a regular expression (RE2's syntax)", short="-E"),
-            flag(
-                "--ignore-case",
-                "letters match in either case (so if the pattern has no upper-case letter)",
-                short="-i",
-                default=None,
-            ),
+            flag("--ignore-case", "also by default if no letter is upper-case", short="-i"),
             flag("--case-sensitive", "letters match as they are", short="-s"),
             flag("--word-regexp", "only whole words", short="-w", dest="whole_word"),
             flag("--multiline", "a match may span lines", short="-U"),
             option("--file-type", "only files with this extension"),
             option("--directory", "only files below this directory"),
-            option(
-                "--kind",
-                f"only files of this kind ({', '.join(FileKind)}); may be repeated",
-                action="append",
-                choices=[*FileKind],
-                metavar="KIND",
-            ),
+            option("--kind", "only such files; may be repeated", action="append", choices=_KINDS),
             option("--ref", f"{_REF}; of A...B the lines that the change touched"),
             number("--context", "lines around each line", 0, 20, default=0, short="-C"),
             flag("--count", "only how many lines match, by folder", short="-c"),
