@@ -32,6 +32,7 @@ def shell(settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     What only a process can show is tested in `test_start.py` and `test_processes.py`.
     """
     monkeypatch.setenv("CODEBASE_MCP_DATA_DIR", str(settings.data_dir))
+    monkeypatch.setenv("COLUMNS", "200")
     monkeypatch.setattr("codebase_mcp.cli.terminal.console.width", 200)
 
     def run_command(

@@ -12,6 +12,7 @@ from tests.git import git
 
 from codebase_mcp.app.app import App
 from codebase_mcp.app.exact import TextQuestion, TextReport
+from codebase_mcp.app.freshness.trees import IndexedTrees
 from codebase_mcp.search.scope import FileFilters
 from codebase_mcp.search.text_image import TextImages
 from codebase_mcp.search.text_pattern import TextQuery
@@ -124,7 +125,7 @@ async def test_what_the_index_lacks_is_read_from_the_disk(
     async def fail(*_: object) -> None:
         raise AssertionError("not indexed")
 
-    monkeypatch.setattr(app.trees, "update_index", fail)
+    monkeypatch.setattr(IndexedTrees, "update_index", fail)
     (root / "src" / "new.py").write_text(f"brand_new = 1\ntoken = '{TOKEN}'\n")
     report = await find_until(app, project_id, "brand_new", 1)
     assert places(report) == {"src/new.py": [1]}
