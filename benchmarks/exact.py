@@ -64,8 +64,8 @@ async def measure(data: Path, options: argparse.Namespace) -> None:
             run = (await app.index(root, project)).run
             took = time.perf_counter() - started
             print(f"{root.name}: {run.files_indexed} files indexed in {took:.1f} s")
-            queries = draw(root, options.patterns, random_)
-            await compare(app, project, root, queries)
+            queries = draw(root, max(options.patterns, options.timed), random_)
+            await compare(app, project, root, queries[: options.patterns])
             images = [path.stat().st_size for path in (data / "texts").glob(f"*{number}-*.texts")]
             print(f"image of the texts: {sum(images) / 1e6:.1f} MB")
         await time_both(data, project, root, queries[: options.timed])

@@ -41,6 +41,9 @@ _LEAST_SHARE = 0.5
 
 _THREADS = 2
 
+# An exact search waits this long for a check of the files to end.
+_MOST_WAIT_S = 5.0
+
 
 @dataclass(frozen=True, slots=True)
 class IndexFreshness:
@@ -150,17 +153,21 @@ class Freshness:
         return states
 
     async def differing(self, project: Project, tree: Tree) -> set[str] | None:
-        """The paths at which a tree is known to differ from its index; None if they are unknown."""
+        """The paths at which a tree is known to differ from its index; None if they are unknown.
+
+        A check that is running is waited for: comparing the tree here would take longer.
+        """
         if not self._budget_s or not self._trees.select_same_files(tree):
             return set()
+        check = self._check_of(project, tree)
+        if check.task is not None:
+            await asyncio.wait([check.task], timeout=_MOST_WAIT_S)
         state = await self._state_of(project, tree.repository_id, tree.files_pending)
-        pending = self._check_of(project, tree).pending
-        if state.state == "ready":
-            return set()
-        is_known = state.state == "stale" and not (
-            pending.needs_full_run or pending.is_being_indexed
-        )
-        return set(pending.paths) if is_known else None
+        was_compared = state.state == "unchecked" and check.checked_at is not None
+        if state.state in ("ready", "stale") or was_compared:
+            is_known = not (check.pending.needs_full_run or check.pending.is_being_indexed)
+            return set(check.pending.paths) if is_known else None
+        return None
 
     async def state_of(
         self, project: Project, snapshots: Sequence[ScopedSnapshot]
