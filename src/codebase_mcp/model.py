@@ -56,6 +56,12 @@ class SourceFile:
     shows_secrets: bool = False
 
 
+def extension_of(path: str) -> str:
+    """The extension of a file's name, in lower case and without the dot; empty if it has none."""
+    _, dot, extension = path.rpartition("/")[2].rpartition(".")
+    return extension.lower() if dot else ""
+
+
 @dataclass(frozen=True, slots=True)
 class FileFailure:
     """A file that should be indexed and cannot be; ``reason`` as the contract words it."""

@@ -30,13 +30,11 @@ from codebase_mcp.database.projects import Project
 from codebase_mcp.database.queries import load_queries
 from codebase_mcp.errors import CodebaseError, IndexingFailed, SnapshotDropped
 from codebase_mcp.index.plan import StoredFile
-from codebase_mcp.model import WORKTREE, SourceFile
+from codebase_mcp.model import WORKTREE, SourceFile, Symbol, extension_of
 from codebase_mcp.search.changes import Touched, load_touched
 from codebase_mcp.search.exact import (
-    Definition,
     FileMatches,
     TextFile,
-    extension_of,
     ordered,
     with_lines,
     within_change,
@@ -46,7 +44,6 @@ from codebase_mcp.search.text_image import SnapshotTexts, TextImages, ended
 from codebase_mcp.search.text_pattern import Span, TextMatcher, TextQuery
 from codebase_mcp.secrets.masking import mask_token
 from codebase_mcp.source.read import SourceText
-from codebase_mcp.source.selection import Selection
 from codebase_mcp.source.source_tree import SourceTree, source_tree_at
 from codebase_mcp.text.tokens import fold
 
@@ -62,7 +59,7 @@ MAX_FILE_BYTES = 64 << 20
 # The list of the files that are too large for the index is valid for this long.
 _LARGE_FILES_S = 10.0
 
-# The files of so many snapshots are kept in memory.
+# The number of snapshots whose files are kept in memory.
 _MOST_TABLES = 4
 
 
@@ -160,11 +157,7 @@ class ExactSearch:
         scope = await self._scopes.resolve(project_id, identity, repository, report=report)
         project, source = scope.project, scope.source
         async with self._resolver.raise_not_found_if_dropped(project, source):
-            if scope.first_runs and not scope.trees:
-                raise IndexingFailed(
-                    "The files of the repository are still being listed",
-                    hint="Ask again in some seconds.",
-                )
+            scope.require_listed()
             chosen = await self._chosen(project, question.ref, scope)
             ids = scope.snapshot_ids if chosen is None else chosen.snapshot_ids
             names = {} if chosen is None else chosen.names
@@ -281,7 +274,7 @@ class ExactSearch:
     def _compare(
         self, tree: Tree, paths: set[str] | None, stored: Mapping[str, StoredFile]
     ) -> _OnDisk:
-        files = source_tree_at(tree.root, self._selection_of(tree))
+        files = source_tree_at(tree.root, self._trees.selection_for(tree))
         if paths is None:
             paths = differences(files, stored, None, tree.generation)
         else:  # a path may be a directory
@@ -304,15 +297,12 @@ class ExactSearch:
         return large
 
     def _list_large(self, tree: Tree) -> _OnDisk:
-        selection = self._selection_of(tree)
+        selection = self._trees.selection_for(tree)
         files = source_tree_at(tree.root, replace(selection, max_file_bytes=MAX_FILE_BYTES))
         sizes = range(selection.max_file_bytes + 1, MAX_FILE_BYTES + 1)
         return _OnDisk(
             files, tuple(file for file in files.list_files().files if file.size in sizes)
         )
-
-    def _selection_of(self, tree: Tree) -> Selection:
-        return self._trees.selection_of(tree.root).ignoring(tree.root, tree.ignore_patterns)
 
 
 @dataclass(slots=True)
@@ -402,9 +392,9 @@ class _Scan:
         rooms = [0, *accumulate(matches.count for matches in files)]
         shown = [m for m, used in zip(files, rooms, strict=False) if used < self.question.limit]
         ids = {m.file.text_id for m in shown if m.file.text_id is not None}
-        definitions: defaultdict[int | None, list[Definition]] = defaultdict(list)
+        definitions: defaultdict[int | None, list[Symbol]] = defaultdict(list)
         for text_id, *facts in await tx.fetch_all(_SQL["definitions"], ids=array_literal(ids)):
-            definitions[text_id].append(Definition(*facts))
+            definitions[text_id].append(Symbol(*facts))
         old = self.touched.old if self.touched else ()
         for position, matches in enumerate(shown):
             file = matches.file

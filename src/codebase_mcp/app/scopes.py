@@ -22,7 +22,7 @@ from codebase_mcp.access.repositories import reason_not_to_index, repository_aro
 from codebase_mcp.access.resolution import ProjectSource, Resolver
 from codebase_mcp.app.freshness.trees import IndexedTrees, Tree
 from codebase_mcp.database.projects import Project
-from codebase_mcp.errors import ProjectNotFound
+from codebase_mcp.errors import IndexingFailed, ProjectNotFound
 from codebase_mcp.index.progress import RunProgress, estimate_seconds_left
 from codebase_mcp.index.queue import JobQueue
 from codebase_mcp.settings.loading import Settings
@@ -160,6 +160,18 @@ class CallScope:
     def snapshot_ids(self) -> tuple[int, ...] | None:
         """The snapshots of their files on disk; None if the call means the whole project."""
         return tuple(tree.snapshot_id for tree in self.trees) if self.has_others else None
+
+    def require_listed(self) -> None:
+        """Make sure that some files are known.
+
+        Raises:
+            IndexingFailed: a first run has not listed them yet.
+        """
+        if self.first_runs and not self.trees:
+            raise IndexingFailed(
+                "The files of the repository are still being listed",
+                hint="Ask again in some seconds.",
+            )
 
     def narrowed_to(self, repository_id: UUID) -> CallScope:
         """The same scope, limited to a single repository."""

@@ -65,11 +65,7 @@ class Symbols:
         scope = await self._scopes.resolve(project_id, identity, repository, report=report)
         project, source = scope.project, scope.source
         async with self._resolver.raise_not_found_if_dropped(project, source):
-            if scope.first_runs and not scope.trees:
-                raise IndexingFailed(
-                    "The files of the repository are still being listed",
-                    hint="Ask again in some seconds.",
-                )
+            scope.require_listed()
             chosen = await self._chosen(project, question, scope)
             ids = scope.snapshot_ids if chosen is None else chosen.snapshot_ids
             async with self._database.bounded_read(project) as tx:

@@ -77,6 +77,7 @@ async def search(options: argparse.Namespace, settings: Settings) -> int:
 
 async def grep(options: argparse.Namespace, settings: Settings) -> int:
     """List every line that matches; the exit status is 1 without any, as grep's."""
+    from codebase_mcp.search.text_pattern import TextQuery  # noqa: PLC0415
     from codebase_mcp.tools import answers  # noqa: PLC0415 - not for the help
 
     form: Form = "files" if options.files_with_matches else "lines"
@@ -85,7 +86,7 @@ async def grep(options: argparse.Namespace, settings: Settings) -> int:
         with later_progress_bar(hidden=options.json) as progress:
             answer = await answers.find_text(
                 app,
-                answers.text_query(
+                TextQuery(
                     options.pattern,
                     regex=options.regex,
                     ignore_case=False if options.case_sensitive else options.ignore_case or None,

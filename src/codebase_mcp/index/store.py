@@ -25,7 +25,7 @@ from codebase_mcp.index.identity import View
 from codebase_mcp.index.plan import PathScope, RunCounts, RunRequest, StoredFile, trusted_mtime
 from codebase_mcp.index.prepare import PreparedBlob
 from codebase_mcp.index.runs import forget_run
-from codebase_mcp.model import SourceFile
+from codebase_mcp.model import SourceFile, extension_of
 from codebase_mcp.source.classify import CLASSIFY_VERSION
 from codebase_mcp.text.tokens import ALL_CHUNKS, aggressive_stem, path_parts, term_id
 
@@ -394,7 +394,6 @@ async def _count_terms(tx: Transaction, blobs: Sequence[PreparedBlob], snapshot:
 def _file_row(snapshot_id: int, file: FileRecord) -> bytes:
     source = file.source
     name, _ = path_parts(source.path)
-    _, dot, extension = source.path.rsplit("/", 1)[-1].rpartition(".")
     name_terms = np.unique([term_id(aggressive_stem(part)) for part in name] or [0]).astype(
         np.int64
     )
@@ -406,7 +405,7 @@ def _file_row(snapshot_id: int, file: FileRecord) -> bytes:
         rows.int8(trusted_mtime(source, file.read_at_ns)),
         rows.int8(source.ctime_ns),
         rows.text(source.language),
-        rows.text(extension.lower() if dot else ""),
+        rows.text(extension_of(source.path)),
         rows.text(source.kind),
         rows.int4_array(name_terms),
     )

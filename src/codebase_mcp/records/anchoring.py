@@ -16,6 +16,7 @@ from typing import Literal
 from uuid import UUID
 
 from codebase_mcp.chunking.lines import split_lines
+from codebase_mcp.model import extension_of
 
 AnchorState = Literal["current", "needs_review"]
 
@@ -305,7 +306,7 @@ def likely_moves(
     the same extension, and the same file name or common definitions.
     """
     file_name = path.rsplit("/", 1)[-1]
-    same_kind = [new for new in new_files if _extension(new) == _extension(path)]
+    same_kind = [new for new in new_files if extension_of(new) == extension_of(path)]
     ignores_names = len(same_kind) > _MOST_NEW_FILES
     distinct = set(names)
     scored = [
@@ -318,11 +319,6 @@ def likely_moves(
     ]
     likely = sorted(score for score in scored if not score[0] or score[1])
     return [new for _, _, new in likely[:_COMPARED]]
-
-
-def _extension(path: str) -> str:
-    _, dot, extension = path.rsplit("/", 1)[-1].rpartition(".")
-    return extension.lower() if dot else ""
 
 
 def most_alike(text: str, candidates: Mapping[str, str]) -> str | None:

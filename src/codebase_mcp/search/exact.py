@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from codebase_mcp.model import SourceFile
+from codebase_mcp.model import SourceFile, Symbol
 from codebase_mcp.search.changes import LineChanges
 from codebase_mcp.search.scope import ScopedSnapshot
 from codebase_mcp.search.text_pattern import Span
@@ -33,17 +33,6 @@ class TextFile:
 
 
 @dataclass(frozen=True, slots=True)
-class Definition:
-    """A definition of a file; lines are counted from 1, both included."""
-
-    name: str
-    qualified: str
-    kind: str
-    start_line: int
-    end_line: int
-
-
-@dataclass(frozen=True, slots=True)
 class Line:
     """A line that matches; ``end_line`` is another one for a match that spans lines.
 
@@ -54,7 +43,7 @@ class Line:
     number: int
     end_line: int
     text: str
-    definition: Definition | None = None
+    definition: Symbol | None = None
     is_definition: bool = False
     is_removed: bool = False
 
@@ -107,7 +96,7 @@ def within_change(
 def with_lines(
     matches: FileMatches,
     text: bytes,
-    definitions: Sequence[Definition],
+    definitions: Sequence[Symbol],
     *,
     limit: int,
     context_lines: int,
@@ -173,12 +162,6 @@ def _text_of(text: bytes, ends: Sequence[int], number: int) -> str:
     return text[start:end].decode("utf-8", "replace").rstrip("\r\n")
 
 
-def _innermost(definitions: Sequence[Definition], number: int) -> Definition | None:
+def _innermost(definitions: Sequence[Symbol], number: int) -> Symbol | None:
     holders = [d for d in definitions if d.start_line <= number <= d.end_line]
     return min(holders, key=lambda d: d.end_line - d.start_line, default=None)
-
-
-def extension_of(path: str) -> str:
-    """The extension of a file's name, in lower case and without the dot."""
-    _, dot, extension = path.rpartition("/")[2].rpartition(".")
-    return extension.lower() if dot else ""

@@ -13,7 +13,7 @@ ORDER BY snapshot_id, path COLLATE "C";
 
 -- name: definitions
 -- The definitions in some texts.
-SELECT blob_id, name, qualified, kind, start_line, end_line
+SELECT blob_id, name, qualified, kind, start_line, end_line, depth
 FROM symbol
 WHERE blob_id = ANY(%(ids)s::bigint[])
 ORDER BY blob_id, start_line, end_line DESC;

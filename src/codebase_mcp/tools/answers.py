@@ -108,20 +108,6 @@ async def search(
     )
 
 
-def text_query(
-    pattern: str,
-    *,
-    regex: bool = False,
-    ignore_case: bool | None = None,
-    whole_word: bool = False,
-    multiline: bool = False,
-) -> TextQuery:
-    """A pattern, for `find_text`."""
-    from codebase_mcp.search.text_pattern import TextQuery  # noqa: PLC0415 - seldom needed
-
-    return TextQuery(pattern, regex, ignore_case, whole_word, multiline)
-
-
 async def find_text(
     app: App,
     query: TextQuery,

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from typing import TYPE_CHECKING, Annotated, Literal
 from uuid import UUID
 
 from pydantic import BaseModel, Field
 
+from codebase_mcp.model import WORKTREE
 from codebase_mcp.tools.arguments import Arguments
 from codebase_mcp.tools.code import CodeFilter
 from codebase_mcp.tools.fields import (
@@ -120,13 +122,14 @@ and the counts are exact. For a question in words use search_code, for who uses 
 @TOOLSET.tool("Find text", READS, text=_FIND_TEXT)
 async def find_text(caller: Caller, arguments: FindText) -> FindTextReply:
     """Every line that matches; the reply has the form that the caller gets."""
-    from codebase_mcp.tools import answers  # noqa: PLC0415 - not for the handshake
+    from codebase_mcp.search.text_pattern import TextQuery  # noqa: PLC0415 - not for the handshake
+    from codebase_mcp.tools import answers  # noqa: PLC0415
 
     chosen = arguments.filter or CodeFilter()
     form: Form = "files" if arguments.files_only else "lines"
     report = await answers.find_text(
         caller.app,
-        answers.text_query(
+        TextQuery(
             arguments.pattern,
             regex=arguments.regex,
             ignore_case=arguments.ignore_case,
@@ -174,20 +177,22 @@ def find_text_reply(report: TextReport, max_chars: int | None) -> FindTextReply:
         latency_ms=round(report.latency_ms, 2),
     )
     if form == "count":
-        reply.by_folder = {
-            folder: n
-            for folder, (n, _) in folders_of(
-                ((m.file.path, m.count) for m in report.files), 50
-            ).items()
-        }
+        folders = folders_of(((m.file.path, m.count) for m in report.files), _MOST_FOLDERS)
+        reply.by_folder = {folder: count for folder, (count, _) in folders.items()}
     if report.refs:
         reply.refs = dict(report.refs)
     shown = sum(len(result.matches) for result in reply.results)
     if form == "lines" and shown < report.total:
         reply.truncated = True
-    while max_chars is not None and reply.results and len(as_text(reply.as_json())) > max_chars:
-        reply.results.pop()
-        reply.truncated = True
+    if max_chars is not None and reply.results and len(as_text(reply.as_json())) > max_chars:
+        results, reply.truncated = reply.results, True
+
+        def is_too_long(count: int) -> bool:
+            reply.results = results[:count]
+            return len(as_text(reply.as_json())) > max_chars
+
+        count = bisect_left(range(1, len(results)), True, key=is_too_long)
+        reply.results = results[:count]
     return reply
 
 
@@ -204,7 +209,7 @@ def _file(matches: FileMatches) -> FileWithMatches:
         entry.matches = [_match(line) for line in matches.lines]
     if matches.around:
         entry.context = dict(matches.around)
-    if file.snapshot.view != "worktree":
+    if file.snapshot.view != WORKTREE:
         entry.commit = file.snapshot.view
     return entry
 

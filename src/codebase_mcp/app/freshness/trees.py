@@ -96,6 +96,10 @@ class IndexedTrees:
         """Whether the tree was indexed with settings that select the same files as ours."""
         return tree.selected_by == self._chosen_by
 
+    def selection_for(self, tree: Tree) -> Selection:
+        """The files of an indexed tree, without those that its own patterns leave out."""
+        return self.selection_of(tree.root).ignoring(tree.root, tree.ignore_patterns)
+
     async def load(self, project: Project) -> list[Tree]:
         """The trees of a project, by root, as they are now."""
         async with self._database.transaction(project, readonly=True) as tx:
@@ -283,8 +287,7 @@ class TreeCheck:
         root = self.tree.root
         if not await self._in_thread(is_real_directory, root):
             raise FileNotFoundError(str(root))
-        selection = await self._in_thread(self.trees.selection_of, root)
-        self._selection = selection.ignoring(root, self.tree.ignore_patterns)
+        self._selection = await self._in_thread(self.trees.selection_for, self.tree)
         if not self.only_once:
             from codebase_mcp.source.tree_scan import start_scan  # noqa: PLC0415 - not for a command
 

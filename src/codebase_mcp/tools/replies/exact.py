@@ -13,11 +13,12 @@ from codebase_mcp.printable import printable, printable_line
 from codebase_mcp.search.exact import folders_of
 from codebase_mcp.search.help import state_note
 from codebase_mcp.tools.replies.search import MAX_LINE_CHARS
-from codebase_mcp.tools.text import scope_note, shown_path, size_of
+from codebase_mcp.tools.text import counted, scope_note, shown_path, size_of
 
 if TYPE_CHECKING:
     from codebase_mcp.app.exact import TextReport
-    from codebase_mcp.search.exact import Definition, FileMatches, Line
+    from codebase_mcp.model import Symbol
+    from codebase_mcp.search.exact import FileMatches, Line
 
 # Files of the first group that has any are shown with lines, the others by their counts.
 _GROUPS = {
@@ -63,8 +64,7 @@ def _head(report: TextReport) -> Iterator[str]:
     least = "" if report.is_complete else "at least "
     shown = printable_line(report.question.query.pattern[:80])
     if total:
-        lines = f"{total} line{'s' * (total != 1)}"
-        yield f"{shown}: {least}{lines} in {files} file{'s' * (files != 1)}"
+        yield f"{shown}: {least}{counted(total, 'line')} in {counted(files, 'file')}"
     else:
         yield f"{shown}: no line matches"
         if not report.question.query.regex and _SYNTAX.search(report.question.query.pattern):
@@ -141,7 +141,7 @@ def _block(report: TextReport, matches: FileMatches) -> Iterator[_Row]:
             yield from (_Row(f"    {text}", count) for text, count in texts)
 
 
-def _heading(definition: Definition) -> str:
+def _heading(definition: Symbol) -> str:
     lines = f"{definition.start_line}-{definition.end_line}"
     return f"{printable_line(definition.qualified)} {lines}:"
 
@@ -150,7 +150,7 @@ def _with_context(report: TextReport, matches: FileMatches) -> Iterator[_Row]:
     """The lines of a file with those around them, which have a dash behind their number."""
     by_number = {line.number: line for line in matches.lines}
     before: int | None = None
-    heading: Definition | None = None
+    heading: Symbol | None = None
     for number, text in sorted(matches.around.items()):
         if before is not None and number > before + 1:
             yield _Row("  …")
@@ -195,7 +195,7 @@ def _counts(report: TextReport, name: str, files: Sequence[FileMatches]) -> str:
 def _by_folder(report: TextReport, lead: str, files: Sequence[FileMatches], most: int) -> str:
     folders = folders_of(((_path(report, m), m.count) for m in files), most)
     parts = [
-        f"{count} in {printable_line(folder)}/ ({number} file{'s' * (number != 1)})"
+        f"{count} in {printable_line(folder)}/ ({counted(number, 'file')})"
         for folder, (count, number) in list(folders.items())[:most]
     ]
     others = sum(count for count, _ in list(folders.values())[most:])
