@@ -175,9 +175,8 @@ def is_text(path: Path) -> bool:
 async def time_both(data: Path, project: str, root: Path, queries: Sequence[TextQuery]) -> None:
     """Ask each pattern of both in turn, and print the times."""
     flags = ["--toolsets", "find", "--replies", "text", "--data-dir", str(data)]
-    transport = StdioTransport(
-        sys.executable, ["-m", "codebase_mcp.cli.main", "serve", *flags], cwd=str(root)
-    )
+    program = str(Path(sys.executable).with_name("codebase-mcp"))
+    transport = StdioTransport(program, ["serve", *flags], cwd=str(root))
     ours: list[float] = []
     theirs: list[float] = []
     characters: list[tuple[int, int]] = []

@@ -225,6 +225,10 @@ class ExactSearch:
                 raise nothing_indexed()
             tables = await self._load_tables(tx, project, snapshots)
             has_ranges = chosen is not None and chosen.ranges
+            definers = list[int]()
+            if matcher.name is not None:
+                rows = await tx.fetch_all(_SQL["definers"], folded=fold(matcher.name))
+                definers = [text_id for text_id, name in rows if matcher.is_name(name)]
             return _Scan(
                 question=question,
                 matcher=matcher,
@@ -240,6 +244,7 @@ class ExactSearch:
                     for snapshot in snapshots
                 },
                 touched=await load_touched(tx, chosen.ranges) if chosen and has_ranges else None,
+                definers=frozenset(definers),
                 until=time.monotonic() + MAX_SCAN_S,
             )
 
@@ -367,6 +372,7 @@ class ExactSearch:
 class _Scan:
     """A search under way: what it needs, and what it has found.
 
+    ``definers`` are the ids of the texts that define the name which is searched, if it is a name.
     ``until`` is a monotonic time. ``_read`` are the texts that were read from the disk.
     """
 
@@ -376,6 +382,7 @@ class _Scan:
     tables: Mapping[int, Table]
     texts: Mapping[int, SnapshotTexts]
     touched: Touched | None
+    definers: Collection[int]
     until: float
     matches: list[FileMatches] = field(default_factory=list)
     not_searched: Counter[str] = field(default_factory=Counter)
@@ -426,7 +433,7 @@ class _Scan:
             text = ended(content.text.encode())
             if not self.matcher.is_in(text):
                 return
-        spans = list(self.matcher.spans(text, 0, len(text), lambda: None))
+        spans = list(self.matcher.spans(text))
         self._read[file.snapshot.id, file.path] = text
         self._add(file, text, spans)
 
@@ -437,16 +444,11 @@ class _Scan:
             is_old = file.snapshot.id in self.touched.old
             spans = within_change(spans, text, differing, is_old=is_old) if differing else ()
         if spans:
-            self.matches.append(FileMatches(file, tuple(spans)))
+            self.matches.append(FileMatches(file, tuple(spans), file.text_id in self.definers))
 
     async def with_lines(self, tx: Transaction) -> list[FileMatches]:
         """The files in the order of a reader; the first with their lines, up to the limit."""
-        is_name, name = self.matcher.is_name, self.matcher.name
-        definers: set[int] = set()
-        if name is not None and self.matches:
-            rows = await tx.fetch_all(_SQL["definers"], folded=fold(name))
-            definers = {text_id for text_id, defined in rows if is_name(defined)}
-        files = ordered(replace(m, defines=m.file.text_id in definers) for m in self.matches)
+        files, is_name = ordered(self.matches), self.matcher.is_name
         rooms = [0, *accumulate(matches.count for matches in files)]
         shown = [m for m, used in zip(files, rooms, strict=False) if used < self.question.limit]
         ids = {m.file.text_id for m in shown if m.file.text_id is not None}

@@ -108,10 +108,9 @@ def _without_first(files: Sequence[FileMatches], shown: int) -> list[FileMatches
     """The files with the matches that are not among the first, which are shown."""
     rest = []
     for matches in files:
-        spans = matches.spans[shown:]
+        if shown < matches.count:
+            rest.append(replace(matches, spans=matches.spans[shown:]) if shown else matches)
         shown = max(shown - matches.count, 0)
-        if spans:
-            rest.append(replace(matches, spans=spans))
     return rest
 
 
