@@ -225,10 +225,6 @@ class ExactSearch:
                 raise nothing_indexed()
             tables = await self._load_tables(tx, project, snapshots)
             has_ranges = chosen is not None and chosen.ranges
-            definers = list[int]()
-            if matcher.name is not None:
-                rows = await tx.fetch_all(_SQL["definers"], folded=fold(matcher.name))
-                definers = [text_id for text_id, name in rows if matcher.is_name(name)]
             return _Scan(
                 question=question,
                 matcher=matcher,
@@ -244,7 +240,7 @@ class ExactSearch:
                     for snapshot in snapshots
                 },
                 touched=await load_touched(tx, chosen.ranges) if chosen and has_ranges else None,
-                definers=frozenset(definers),
+                definers=await _definers(tx, matcher),
                 until=time.monotonic() + MAX_SCAN_S,
             )
 
@@ -268,7 +264,8 @@ class ExactSearch:
                 return None
             texts[snapshot.id] = ready
         matcher, until = TextMatcher.compile(question.query), time.monotonic() + within_s
-        scan = _Scan(question, matcher, tuple(snapshots), tables, texts, touched, until)
+        definers = await _definers(tx, matcher)
+        scan = _Scan(question, matcher, tuple(snapshots), tables, texts, touched, definers, until)
         for snapshot in snapshots:
             await asyncio.to_thread(scan.search, snapshot, ())
         return IndexMatches(ordered(scan.matches), texts) if scan.is_complete else None
@@ -469,6 +466,14 @@ class _Scan:
                 is_removed=file.snapshot.id in old,
             )
         return files
+
+
+async def _definers(tx: Transaction, matcher: TextMatcher) -> frozenset[int]:
+    """The texts that define the name which is searched, if it is a name."""
+    if matcher.name is None:
+        return frozenset()
+    rows = await tx.fetch_all(_SQL["definers"], folded=fold(matcher.name))
+    return frozenset(text_id for text_id, name in rows if matcher.is_name(name))
 
 
 def _image_names(project: Project, snapshot: ScopedSnapshot) -> list[str]:

@@ -81,7 +81,7 @@ async def _lines_in(
     lines = {}
     for text_id, content in await tx.fetch_all(_SQL["texts"], ids=array_literal(ids)):
         text = ended(content.encode())
-        if spans := list(matcher.spans(text, 0, len(text), lambda: None)):
+        if spans := list(matcher.spans(text)):
             lines[text_id] = _numbers(text, spans)
     return lines
 
