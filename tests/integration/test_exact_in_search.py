@@ -125,6 +125,29 @@ async def test_lines_that_are_not_shown_are_counted(app: App, indexed: str) -> N
     assert full_reply(report).as_json()["exact"]["files"] == 8
 
 
+async def test_signs_alone_are_found(app: App, indexed: str) -> None:
+    await copy_texts(app, indexed)
+    report = await ask(app, indexed, '["')
+    assert (paths(report), report.answer.total_count) == (["shop/orders.py"], 1)
+    assert paths(await ask(app, indexed, "->")) == []
+
+
+async def test_several_repositories_are_looked_through(
+    app: App, make_repo: MakeRepo, project_id: str
+) -> None:
+    first = await app.index(make_repo({"a.py": "call('x-order-id')\n"}), project_id)
+    second = await app.index(make_repo({"b.py": "send('x-order-id')\n"}, "other"), project_id)
+    await copy_texts(app, project_id)
+    report = await ask(app, project_id, "x-order-id")
+    assert note(report) == "1-2 have the exact text."
+    assert {hit.repository_id for hit in report.answer.hits} == {
+        first.run.repository_id,
+        second.run.repository_id,
+    }
+    report = await ask(app, project_id, "x-order-id", repository=second.run.repository_id)
+    assert (paths(report), note(report)) == (["b.py"], "1 has the exact text.")
+
+
 async def test_filters_leave_the_text_elsewhere_out(app: App, indexed: str) -> None:
     await copy_texts(app, indexed)
     filters = FileFilters(directory="docs")

@@ -59,7 +59,7 @@ def _is_text(text: str) -> bool:
     if len(text.split()) != 1:
         is_question = _ASKS.match(text) or without_courtesy(text) != text
         return _PLACEHOLDER.search(text) is not None and not is_question
-    if _UPPER_CASE.fullmatch(text):
+    if _UPPER_CASE.fullmatch(text) or (len(text) > 1 and not re.search(r"\w", text)):
         return True
     bare = text.strip(_AROUND)
     return len(bare) > 2 and not (_NAME.fullmatch(text) or _NAME.fullmatch(bare))

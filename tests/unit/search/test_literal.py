@@ -27,6 +27,7 @@ QUALITY = Path(__file__).parents[3] / "benchmarks" / "quality"
         ("%s not found", ("%s not found",), True),
         ("Cannot open {path}: %(why)s", ("Cannot open {path}: %(why)s",), True),
         ('print("x")', ('print("x")',), True),
+        ("??=", ("??=",), True),
     ],
 )
 def test_quoted_text_and_what_is_no_word_is_exact_text(
