@@ -210,6 +210,10 @@ async def test_exact_text_is_found_as_you_type(
         await expect(page.get_by_label("Regex")).to_be_checked()
         await expect(page.locator("#problem")).to_contain_text("missing ]")
 
+        await box.fill("au")  # in too many files
+        await expect(page.locator("#results")).to_have_class("outdated")
+        await page.keyboard.press("Enter")
+        await expect(page.locator(".hit mark").first).to_have_text("au")
         await box.fill("AUTHENTICATE")
         await expect(page.locator("#results")).to_contain_text("No line has it")
         await box.fill("authenticate")

@@ -4,6 +4,7 @@
 const $ = (selector, within = document) => within.querySelector(selector);
 const $$ = (selector, within = document) => [...within.querySelectorAll(selector)];
 const WAIT_MS = 180;
+const LEAST_TEXT = 3;
 
 function reveal(within = document) {
   for (const hidden of $$("[data-js][hidden]", within)) hidden.hidden = false;
@@ -50,8 +51,14 @@ function searchAsYouType(form) {
     const query = new URLSearchParams(new FormData(form));
     for (const [name, value] of [...query]) if (!value) query.delete(name);
     if (query.toString() === last || !query.get("q")?.trim()) return;
-    last = query.toString();
     running?.abort();
+    // A shorter text is in most files: Enter searches for it.
+    if (query.get("by") === "text" && query.get("q").length < LEAST_TEXT) {
+      results.classList.add("outdated");
+      last = "";
+      return;
+    }
+    last = query.toString();
     running = new AbortController();
     results.classList.add("busy");
     try {
