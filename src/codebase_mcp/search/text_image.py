@@ -372,15 +372,15 @@ class TextImages:
 async def _write(tx: Transaction, ids: Sequence[int], out: IO[bytes]) -> None:
     """Write an image of texts, which are read from the database in batches."""
     order = list(dict.fromkeys(ids))
-    image = _ImageWriter(out)
+    image = ImageWriter(out)
     for first in range(0, len(order), _BATCH_TEXTS):
         texts = await _load(tx, order[first : first + _BATCH_TEXTS])
         await asyncio.to_thread(image.write, texts)
     await asyncio.to_thread(image.finish)
 
 
-class _ImageWriter:
-    """Writes texts as an image to a file."""
+class ImageWriter:
+    """Writes texts, each with a line end behind its last line, as an image to a file."""
 
     def __init__(self, out: IO[bytes]) -> None:
         self._out = out
