@@ -28,7 +28,7 @@ _SLICE_BYTES = 1 << 20
 _MOST_LINES = 200
 
 # So many further matches of a line are passed over, which is faster than a new search.
-_MOST_FURTHER = 8
+_MOST_FURTHER = 2
 _LEAST_REQUIRED_BYTES = 3
 
 # What RE2 lacks: how it begins in a pattern, its name, and what to do instead.
@@ -230,6 +230,8 @@ def _options(*, never_nl: bool = False, case_sensitive: bool = True) -> Any:
 def _line_filter(query: TextQuery, required: Sequence[Collection[str]]) -> bytes | None:
     """The longest text that each matching line holds, in lower case if case is ignored."""
     texts = [text for alternatives in required if len(alternatives) == 1 for text in alternatives]
+    if not query.regex and (query.pattern.isascii() or not query.ignores_case):
+        texts = [query.pattern]
     longest = max(texts, key=len, default="").encode()
     return (longest.lower() if query.ignores_case else longest) or None
 
