@@ -45,6 +45,7 @@ from codebase_mcp.search.text_pattern import Span, TextMatcher, TextQuery
 from codebase_mcp.secrets.masking import mask_token
 from codebase_mcp.source.read import SourceText
 from codebase_mcp.source.source_tree import SourceTree, source_tree_at
+from codebase_mcp.telemetry.stopwatch import no_stopwatch
 from codebase_mcp.text.tokens import fold
 
 _SQL = load_queries("codebase_mcp.search", "exact.sql")
@@ -109,6 +110,14 @@ class TextReport:
 
 
 @dataclass(frozen=True, slots=True)
+class IndexMatches:
+    """The files of an index that match, code first, and their texts by snapshot."""
+
+    files: Sequence[FileMatches]
+    texts: Mapping[int, SnapshotTexts]
+
+
+@dataclass(frozen=True, slots=True)
 class _OnDisk:
     """Files that are read from a tree on disk, and the paths for which the index is not used."""
 
@@ -134,6 +143,7 @@ class ExactSearch:
     _images: TextImages
     _tables: OrderedDict[tuple[str, int, UUID], Table] = field(default_factory=OrderedDict)
     _large: dict[Path, tuple[float, _OnDisk | None]] = field(default_factory=dict)
+    _copying: dict[str, asyncio.Task[None]] = field(default_factory=dict)
 
     async def find(
         self,
@@ -215,10 +225,6 @@ class ExactSearch:
                 raise nothing_indexed()
             tables = await self._load_tables(tx, project, snapshots)
             has_ranges = chosen is not None and chosen.ranges
-            definers = list[int]()
-            if matcher.name is not None:
-                rows = await tx.fetch_all(_SQL["definers"], folded=fold(matcher.name))
-                definers = [text_id for text_id, name in rows if matcher.is_name(name)]
             return _Scan(
                 question=question,
                 matcher=matcher,
@@ -234,9 +240,58 @@ class ExactSearch:
                     for snapshot in snapshots
                 },
                 touched=await load_touched(tx, chosen.ranges) if chosen and has_ranges else None,
-                definers=frozenset(definers),
+                definers=await _definers(tx, matcher),
                 until=time.monotonic() + MAX_SCAN_S,
             )
+
+    async def in_index(
+        self,
+        tx: Transaction,
+        project: Project,
+        snapshots: Sequence[ScopedSnapshot],
+        question: TextQuestion,
+        touched: Touched | None,
+        *,
+        within_s: float,
+    ) -> IndexMatches | None:
+        """The matches in the index alone; None if the texts have to be copied first."""
+        tables = await self._load_tables(tx, project, snapshots)
+        texts = {}
+        for snapshot in snapshots:
+            names, ids = _image_names(project, snapshot), list(tables[snapshot.id])
+            ready = await self._images.ready_texts_of(tx, names, snapshot.version, ids)
+            if ready is None:
+                return None
+            texts[snapshot.id] = ready
+        matcher, until = TextMatcher.compile(question.query), time.monotonic() + within_s
+        definers = await _definers(tx, matcher)
+        scan = _Scan(question, matcher, tuple(snapshots), tables, texts, touched, definers, until)
+        for snapshot in snapshots:
+            await asyncio.to_thread(scan.search, snapshot, ())
+        return IndexMatches(ordered(scan.matches), texts) if scan.is_complete else None
+
+    def copy_texts(self, project: Project, snapshots: Sequence[ScopedSnapshot]) -> None:
+        """Copy the texts of snapshots in the background, so that the next search has them."""
+        if project.schema_name not in self._copying:
+            with no_stopwatch():
+                copying = asyncio.create_task(self._copy_texts(project, snapshots))
+            self._copying[project.schema_name] = copying
+            copying.add_done_callback(lambda _: self._copying.pop(project.schema_name))
+
+    async def _copy_texts(self, project: Project, snapshots: Sequence[ScopedSnapshot]) -> None:
+        with suppress(CodebaseError):  # the search that needs them will say why
+            async with self._database.bounded_read(project) as tx:
+                tables = await self._load_tables(tx, project, snapshots)
+                for snapshot in snapshots:
+                    names, ids = _image_names(project, snapshot), list(tables[snapshot.id])
+                    await self._images.texts_of(tx, names, snapshot.version, ids)
+
+    async def close(self) -> None:
+        """Stop copying texts."""
+        copying = list(self._copying.values())
+        for task in copying:
+            task.cancel()
+        await asyncio.gather(*copying, return_exceptions=True)
 
     async def _load_tables(
         self, tx: Transaction, project: Project, snapshots: Sequence[ScopedSnapshot]
@@ -411,6 +466,14 @@ class _Scan:
                 is_removed=file.snapshot.id in old,
             )
         return files
+
+
+async def _definers(tx: Transaction, matcher: TextMatcher) -> frozenset[int]:
+    """The texts that define the name which is searched, if it is a name."""
+    if matcher.name is None:
+        return frozenset()
+    rows = await tx.fetch_all(_SQL["definers"], folded=fold(matcher.name))
+    return frozenset(text_id for text_id, name in rows if matcher.is_name(name))
 
 
 def _image_names(project: Project, snapshot: ScopedSnapshot) -> list[str]:

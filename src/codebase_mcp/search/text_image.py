@@ -285,6 +285,13 @@ class TextImages:
         ``names`` are images, without slashes: the first that has nearly all of the texts is used,
         so a commit near the files on disk needs none of its own. ``version`` is that of the ids.
         """
+        ready = await self.ready_texts_of(tx, names, version, ids)
+        return ready or SnapshotTexts(await self._make(tx, names[-1], ids), {})
+
+    async def ready_texts_of(
+        self, tx: Transaction, names: Sequence[str], version: UUID, ids: Sequence[int]
+    ) -> SnapshotTexts | None:
+        """The same; None if an image has to be made first."""
         for name in names:
             image = self._open(name)
             if image is None:
@@ -298,7 +305,7 @@ class TextImages:
                 if sum(map(len, texts.beside.values())) <= _MOST_BESIDE_BYTES:
                     self._last[name] = version, texts
                     return texts
-        return SnapshotTexts(await self._make(tx, names[-1], ids), {})
+        return None
 
     async def _read_beside(
         self, tx: Transaction, name: str, ids: Sequence[int]

@@ -11,6 +11,7 @@ from itertools import chain
 from codebase_mcp.database.connection import Transaction
 from codebase_mcp.errors import InvalidInput, NotFound
 from codebase_mcp.model import FileKind, ReferenceKind
+from codebase_mcp.search.literal import exact_text
 from codebase_mcp.search.vocabulary import edit_distance
 from codebase_mcp.symbols.definition import (
     PROSE_KINDS,
@@ -159,6 +160,8 @@ async def not_defined(
         near += [near_name for _, near_name in ranked if fold(simple) in fold(near_name)]
     near = list(dict.fromkeys(near))[:_MAX_HINTS]
     hint = f"Nearest names: {', '.join(near)}." if near else "search_code finds it by what it does."
+    if exact_text(name):
+        hint += " find_text finds it as text."
     return NotFound(
         f"No definition of {name[:200]!r} is indexed", hint=hint, details={"nearest": near}
     )
