@@ -9,11 +9,12 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 
 from codebase_mcp.model import SourceFile, Symbol
 from codebase_mcp.search.changes import LineChanges
 from codebase_mcp.search.scope import ScopedSnapshot
-from codebase_mcp.search.text_pattern import Span
+from codebase_mcp.search.text_pattern import Spans
 
 # Files are shown in this order of their kinds.
 KINDS = ("code", "config", "test", "docs", "generated", "vendored")
@@ -57,7 +58,7 @@ class FileMatches:
     """
 
     file: TextFile
-    spans: tuple[Span, ...] = field(repr=False)
+    spans: Spans = field(repr=False)
     defines: bool = False
     lines: tuple[Line, ...] = ()
     around: Mapping[int, str] = field(default_factory=dict)
@@ -80,17 +81,15 @@ def ordered(files: Iterable[FileMatches]) -> list[FileMatches]:
     return sorted(files, key=rank)
 
 
-def within_change(
-    spans: Sequence[Span], text: bytes, differing: LineChanges, *, is_old: bool
-) -> list[Span]:
+def within_change(spans: Spans, text: bytes, differing: LineChanges, *, is_old: bool) -> Spans:
     """The matches in lines that a change added or changed, or removed from the old text."""
     touched = differing.removed if is_old else (*differing.added, *differing.changed)
     ends = _line_ends(text)
-    return [
+    return Spans(
         span
         for span in spans
         if any(first <= bisect_right(ends, span[0]) + 1 <= last for first, last in touched)
-    ]
+    )
 
 
 def with_lines(
@@ -107,7 +106,7 @@ def with_lines(
     ends = _line_ends(text)
     lines: list[Line] = []
     around: dict[int, str] = {}
-    for first, last in matches.spans[:limit]:
+    for first, last in islice(matches.spans, limit):
         number = bisect_right(ends, first) + 1
         end_line = bisect_right(ends, max(first, last - 1)) + 1
         holder = _innermost(definitions, number)

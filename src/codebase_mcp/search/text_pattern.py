@@ -7,9 +7,10 @@ ends match nothing but the anchors, unless a pattern may span lines.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator, Sequence
+from array import array
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import chain, islice
 from re import _constants as nodes  # type: ignore[attr-defined]
 from re import _parser as parser  # type: ignore[attr-defined]
 from typing import Any
@@ -52,6 +53,24 @@ _SETS_OF_OTHERS = re.compile(r"\[[^\]]*(?:\[|--|&&|~~|\|\|)")
 OTHER_CASES = (b"\xc5\xbf", b"\xe2\x84\xaa")
 
 Span = tuple[int, int]
+
+
+class Spans:
+    """Spans of a text, of eight bytes each: a pattern may match a million lines."""
+
+    def __init__(self, spans: Iterable[Span] = ()) -> None:
+        self._offsets = array("I", chain.from_iterable(spans))
+
+    def append(self, first: int, last: int) -> None:
+        self._offsets.append(first)
+        self._offsets.append(last)
+
+    def __iter__(self) -> Iterator[Span]:
+        offsets = iter(self._offsets)
+        return zip(offsets, offsets, strict=True)
+
+    def __len__(self) -> int:
+        return len(self._offsets) // 2
 
 
 @dataclass(frozen=True, slots=True)

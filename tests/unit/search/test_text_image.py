@@ -74,7 +74,9 @@ def test_an_image_finds_what_a_scan_of_each_text_finds(
     )
     scanned = {text_id: list(matcher.spans(by_id[text_id])) for text_id in chosen}
     assert found.is_complete
-    assert found.spans == {text_id: spans for text_id, spans in scanned.items() if spans}
+    assert {text_id: list(spans) for text_id, spans in found.spans.items()} == {
+        text_id: spans for text_id, spans in scanned.items() if spans
+    }
     assert all(image.text(n) == text for n, text in enumerate(by_id.values()))
 
 

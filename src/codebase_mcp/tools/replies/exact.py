@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 from itertools import accumulate, groupby
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -47,12 +46,12 @@ def exact_text(report: TextReport, max_chars: int) -> str:
     head = list(_head(report))
     form = report.question.form
     if form == "count":
-        rest = [_by_folder(report, "", report.files, 20)] if report.files else []
+        rest = [_by_folder("", _paths(report, report.files), 20)] if report.files else []
     elif form == "files":
         rows = [_Row(f"{_path(report, m)} {m.count}", m.count) for m in report.files]
         rest = [row.text for row in _fitting(rows, max_chars - size_of(head) - _REST_CHARS)]
-        left = report.files[len(rest) :]
-        rest += [_by_folder(report, "more: ", left, _MOST_FOLDERS)] if left else []
+        left = _paths(report, report.files[len(rest) :])
+        rest += [_by_folder("more: ", left, _MOST_FOLDERS)] if left else []
     else:
         rest = _files(report, max_chars - size_of(head))
     text = "\n".join([*head, *rest, *scope_note(report.scope)])
@@ -99,19 +98,21 @@ def _files(report: TextReport, max_chars: int) -> list[str]:
                 shown = _fitting(block, room)
             break
         shown += block
-    rest = _without_first(first, sum(row.matches for row in shown))
-    more = [_by_folder(report, "more: ", rest, _MOST_FOLDERS)] if rest else []
+    rest = _paths(report, first, sum(row.matches for row in shown))
+    more = [_by_folder("more: ", rest, _MOST_FOLDERS)] if rest else []
     return [*(row.text for row in shown), *more, *tails]
 
 
-def _without_first(files: Sequence[FileMatches], shown: int) -> list[FileMatches]:
-    """The files with the matches that are not among the first, which are shown."""
-    rest = []
+def _paths(
+    report: TextReport, files: Sequence[FileMatches], shown: int = 0
+) -> list[tuple[str, int]]:
+    """Each file's path, and how many matches it has beside the first ones, which are shown."""
+    counts = []
     for matches in files:
         if shown < matches.count:
-            rest.append(replace(matches, spans=matches.spans[shown:]) if shown else matches)
+            counts.append((_path(report, matches), matches.count - shown))
         shown = max(shown - matches.count, 0)
-    return rest
+    return counts
 
 
 class _Row(NamedTuple):
@@ -186,13 +187,14 @@ def _cut(text: str, pattern: str) -> str:
 
 
 def _counts(report: TextReport, name: str, files: Sequence[FileMatches]) -> str:
+    paths = _paths(report, files)
     if len(files) > _MOST_FILES:
-        return _by_folder(report, f"{name}: ", files, _MOST_FOLDERS)
-    return f"{name}: " + ", ".join(f"{m.count} in {_path(report, m)}" for m in files)
+        return _by_folder(f"{name}: ", paths, _MOST_FOLDERS)
+    return f"{name}: " + ", ".join(f"{count} in {path}" for path, count in paths)
 
 
-def _by_folder(report: TextReport, lead: str, files: Sequence[FileMatches], most: int) -> str:
-    folders = folders_of(((_path(report, m), m.count) for m in files), most)
+def _by_folder(lead: str, counts: Sequence[tuple[str, int]], most: int) -> str:
+    folders = folders_of(counts, most)
     parts = [
         f"{count} in {printable_line(folder)}/ ({counted(number, 'file')})"
         for folder, (count, number) in list(folders.items())[:most]
