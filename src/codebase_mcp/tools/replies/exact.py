@@ -76,7 +76,7 @@ def _head(report: TextReport) -> Iterator[str]:
         yield "The time was not enough: use a longer text, or directory or file_type."
     if report.not_searched:
         counts = (f"{count} {reason}" for reason, count in report.not_searched.items())
-        yield f"[files not searched: {', '.join(counts).replace('_', ' ')}]"
+        yield f"[not searched: {', '.join(counts).replace('_', ' ')}]"
 
 
 def _files(report: TextReport, max_chars: int) -> list[str]:
