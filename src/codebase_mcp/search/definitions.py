@@ -343,12 +343,11 @@ def make_definition_hits(
             key=lambda pair: (-pair[0], pair[1].start_line),
         )
         hit = _hit(files, text, scored, context_lines, explain=explain)
+        best = scored[0][1]
+        matching = [line for line in best.own if line in exact]
         if rank < FILES_WITH_LINES:
-            best = scored[0][1]
-            lines = (line for line in best.own if line in exact)
-            matching = dict.fromkeys([*lines, *matching_lines(best, text.lines, weights)])
-            hit = replace(hit, matching_lines=tuple(matching))
-        hits.append(hit)
+            matching += matching_lines(best, text.lines, weights)
+        hits.append(replace(hit, matching_lines=tuple(dict.fromkeys(matching))))
     return hits
 
 

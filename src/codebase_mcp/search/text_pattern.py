@@ -134,11 +134,12 @@ class TextMatcher:
             message = f"pattern has {len(pattern)} characters"
             raise InvalidInput.of("pattern", pattern[:200], message, rule=rule)
         source = pattern if query.regex else re2.escape(pattern)
-        if query.whole_word:
-            source = f"(?:^|{_NO_WORD})(?:{source})(?:$|{_NO_WORD})"
         options = _options(never_nl=not query.spans_lines, case_sensitive=not query.ignores_case)
         try:
             regex = re2.compile(f"(?m){source}".encode(), options)
+            if query.whole_word:  # only around a valid expression: "a)|(b" would end the group
+                word = f"(?m)(?:^|{_NO_WORD})(?:{source})(?:$|{_NO_WORD})"
+                regex = re2.compile(word.encode(), options)
         except re2.error as error:
             raise _refused(pattern, error) from None
         required = _required(query)
@@ -308,6 +309,7 @@ def _shortest(texts: Collection[str]) -> int:
 
 def _refused(pattern: str, error: Exception) -> InvalidInput:
     reason = str(error.args[0], "utf-8", "replace") if error.args else "invalid"
+    reason = reason.partition(": (?m)")[0]  # what precedes the pattern when it is compiled
     for sign, name, hint in _LACKING:
         if re.search(sign, pattern):
             message = f"pattern has {name}, which RE2 lacks: {reason}"

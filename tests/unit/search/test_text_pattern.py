@@ -148,6 +148,19 @@ def test_what_re2_lacks_is_refused_by_name(pattern: str, message: str) -> None:
     assert refused.value.hint
 
 
+@pytest.mark.parametrize(
+    ("pattern", "reason"),
+    [("foo(", "missing )"), ("a)|(b", "unexpected )"), ("[a", "missing ]: [a")],
+)
+@pytest.mark.parametrize("whole_word", [False, True])
+def test_an_invalid_expression_is_named_as_it_was_given(
+    pattern: str, reason: str, whole_word: bool
+) -> None:
+    with pytest.raises(InvalidInput) as refused:
+        TextMatcher.compile(TextQuery(pattern, regex=True, whole_word=whole_word))
+    assert refused.value.message == f"pattern is no regular expression: {reason}"
+
+
 @pytest.mark.parametrize("pattern", ["", "x" * 1_001])
 def test_a_pattern_has_a_length(pattern: str) -> None:
     with pytest.raises(InvalidInput, match="characters"):

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from codebase_mcp.search.exact import FileMatches, Line
 
 # Files of the first group that has any are shown with lines, the others by their counts.
-_GROUPS = {
+GROUPS = {
     "code": "code",
     "config": "code",
     "test": "tests",
@@ -66,7 +66,7 @@ def _head(report: TextReport) -> Iterator[str]:
         yield f"{shown}: {least}{counted(total, 'line')} in {counted(files, 'file')}"
     else:
         yield f"{shown}: no line matches"
-        if not report.question.query.regex and _SYNTAX.search(report.question.query.pattern):
+        if not report.question.query.regex and looks_like_regex(report.question.query.pattern):
             yield "For a regular expression pass regex=true."
     index = report.index
     note = state_note(index.state, 0, index.percent, index.seconds_left)
@@ -79,9 +79,14 @@ def _head(report: TextReport) -> Iterator[str]:
         yield f"[not searched: {', '.join(counts).replace('_', ' ')}]"
 
 
+def looks_like_regex(pattern: str) -> bool:
+    """Whether a pattern looks like a regular expression rather than a text."""
+    return _SYNTAX.search(pattern) is not None
+
+
 def _files(report: TextReport, max_chars: int) -> list[str]:
     """The first group of files with lines; the other groups by their counts."""
-    by_kind = groupby(report.files, lambda matches: _GROUPS[matches.file.kind])
+    by_kind = groupby(report.files, lambda matches: GROUPS[matches.file.kind])
     groups = [(name, list(files)) for name, files in by_kind]
     if not groups:
         return []
@@ -129,7 +134,7 @@ def _block(report: TextReport, matches: FileMatches) -> Iterator[_Row]:
         yield from _with_context(report, matches)
         return
     for definition, group in groupby(matches.lines, lambda line: line.definition):
-        lines = list(_folded(group))
+        lines = list(folded(group))
         texts = [_Row(_numbered(report, *line), len(line[1])) for line in lines]
         is_named = definition is not None and definition.start_line != lines[0][0].number
         if definition is None or (len(lines) == 1 and not is_named):
@@ -162,7 +167,7 @@ def _with_context(report: TextReport, matches: FileMatches) -> Iterator[_Row]:
         yield _Row(shown.rstrip(), int(line is not None))
 
 
-def _folded(lines: Iterable[Line]) -> Iterator[tuple[Line, list[int]]]:
+def folded(lines: Iterable[Line]) -> Iterator[tuple[Line, list[int]]]:
     """The different lines of a definition, each with the numbers of all that are the same."""
     same: dict[str, tuple[Line, list[int]]] = {}
     for line in lines:

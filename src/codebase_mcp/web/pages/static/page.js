@@ -32,6 +32,16 @@ function replace(place, html) {
   reveal(place);
 }
 
+// Results, or why there are none: an expression is invalid for a moment while it is typed. Then the
+// former results stay, pale.
+function showAnswer(form, results, html) {
+  const problem = $("template[data-problem]", new DOMParser().parseFromString(html, "text/html"));
+  $("#problem").replaceChildren(...(problem?.content.childNodes ?? []));
+  form.q.ariaInvalid = problem ? "true" : null;
+  results.classList.toggle("outdated", Boolean(problem));
+  if (!problem) replace(results, html);
+}
+
 // Search while typing: after a pause, and a question that is outdated is cancelled.
 function searchAsYouType(form) {
   const results = $("#results");
@@ -49,7 +59,7 @@ function searchAsYouType(form) {
       if (answer.status === 401) return form.requestSubmit();
       const html = await answer.text();
       if (answer.ok) {
-        replace(results, html);
+        showAnswer(form, results, html);
         history.replaceState(null, "", `${form.action}?${query}`);
         document.title = `${query.get("q")} · codebase-mcp`;
       } else {
@@ -81,6 +91,7 @@ function choose(step) {
   const next = hits[Math.min(Math.max(now + step, 0), hits.length - 1)];
   hits[now]?.classList.remove("chosen");
   next.classList.add("chosen");
+  next.closest("details")?.setAttribute("open", "");
   $(".path", next).focus({ preventScroll: true });
   next.scrollIntoView({ block: "nearest" });
 }
@@ -96,7 +107,10 @@ const KEYS = {
 document.addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return;
   const isTyping = event.target.matches("input, select, textarea");
-  if (event.key === "Escape" && isTyping) return event.target.blur();
+  if (event.key === "Escape" && isTyping) {
+    event.preventDefault(); // else Chromium empties the search box
+    return event.target.blur();
+  }
   if (isTyping || $("dialog[open]") || !Object.hasOwn(KEYS, event.key)) return;
   event.preventDefault();
   KEYS[event.key]();
