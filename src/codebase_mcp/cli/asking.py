@@ -223,7 +223,7 @@ def _commit_json(commit: FoundCommit) -> dict[str, Any]:
 
 async def symbol(options: argparse.Namespace, settings: Settings) -> int:
     """Answer a question about a name, a place or a path."""
-    from codebase_mcp.tools.answers import symbol_question  # noqa: PLC0415 - not for the help
+    from codebase_mcp.tools import answers  # noqa: PLC0415 - not for the help
 
     operation, target = options.operation, options.target
     if target is None:
@@ -236,8 +236,16 @@ async def symbol(options: argparse.Namespace, settings: Settings) -> int:
             rule=", ".join(SYMBOL_OPERATIONS),
             hint=f"The operations are {', '.join(SYMBOL_OPERATIONS)}.",
         )
-    question = symbol_question(
-        operation, target, ref=options.ref, depth=options.depth, limit=options.limit
+    question = answers.symbol_question(
+        operation,
+        target,
+        ref=options.ref,
+        depth=options.depth,
+        limit=options.limit,
+        filters=answers.file_filters(
+            kinds=answers.kinds_of_files(options.kind, tests=not options.no_tests),
+            directory=options.directory,
+        ),
     )
     async with open_shell(settings) as shell:
         app, project, repository = await shell.scope(options)

@@ -149,6 +149,9 @@ _CODE = (
                 # Not nargs="?": that would be taken as absent where an option stands between.
                 required=False,
             ),
+            option("--directory", "only what is below this directory"),
+            option("--kind", "only such files; may be repeated", action="append", choices=_KINDS),
+            flag("--no-tests", "without tests"),
             option("--ref", _REF),
             number("--depth", "levels of callers, callees and so on, to 3", 1, 3, default=1),
             number("--limit", "maximum number of entries", 1, 500, default=50),

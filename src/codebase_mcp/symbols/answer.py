@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Literal
+from uuid import UUID
 
 from codebase_mcp.database.connection import Transaction
 from codebase_mcp.errors import NotFound
-from codebase_mcp.model import Symbol
+from codebase_mcp.model import Symbol, extension_of
+from codebase_mcp.search.scope import FileFilters
 from codebase_mcp.symbols.candidates import LEAST
 from codebase_mcp.symbols.definition import Definition, File, FoundUse
 from codebase_mcp.symbols.hierarchy import CallTree, Implementation, call_tree, implementations_of
@@ -21,6 +23,9 @@ Operation = Literal["definition", "references", "callers", "callees", "implement
 # A name with more definitions is too common for a tree.
 MAX_TARGETS = 20
 
+# The filters name no repository: which ones are meant is decided before.
+_ANY = UUID(int=0)
+
 # More than the depth of any definition.
 _DEEPEST = 100
 
@@ -30,7 +35,10 @@ _HEAD_LINES = 12
 
 @dataclass(frozen=True, slots=True)
 class SymbolQuestion:
-    """A question about a name or a line; an outline is about a path."""
+    """A question about a name or a line; an outline is about a path.
+
+    Answers list what is in files that pass the filters.
+    """
 
     operation: Operation
     name: str | None = None
@@ -39,6 +47,7 @@ class SymbolQuestion:
     ref: str | None = None
     depth: int = 1
     limit: int = 50
+    filters: FileFilters = field(default_factory=FileFilters)
 
     @property
     def subject(self) -> str:
@@ -46,6 +55,15 @@ class SymbolQuestion:
         if self.place is not None:
             return f"{self.place.path}:{self.place.line}"
         return self.name or self.path or "."
+
+    def is_asked(self) -> Callable[[File], bool]:
+        """A function that says whether the question is about a file."""
+        if not self.filters.narrow:
+            return lambda _: True
+        passes = self.filters.test()
+        return lambda file: passes(
+            _ANY, file.path, extension_of(file.path), file.language, file.kind
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +92,8 @@ class SymbolFacts:
     """The answer to a question; which fields are set depends on the operation.
 
     ``used`` are the names that the line of a place uses, and their definitions. ``unresolved``
-    counts uses that may belong to the answer. ``texts`` has the lines of the texts shown, by blob.
+    counts uses that may belong to the answer, ``elsewhere`` entries in files that are not asked
+    about. ``texts`` has the lines of the texts shown, by blob.
     """
 
     definitions: tuple[Definition, ...] = ()
@@ -84,6 +103,7 @@ class SymbolFacts:
     implementations: tuple[Implementation, ...] = ()
     outline: TreeOutline | None = None
     unresolved: int = 0
+    elsewhere: int = 0
     texts: Mapping[int, Sequence[str]] | None = None
 
     def signature(self, definition: Definition) -> str:
@@ -118,7 +138,9 @@ async def answer(
         return SymbolFacts(outline=outline, texts=await load_texts(tx, blobs))
     if question.operation == "references" and question.place is None:
         assert question.name is not None
-        references = await references_to(tx, question.name, snapshot_ids)
+        references = await references_to(
+            tx, question.name, snapshot_ids, is_asked=question.is_asked()
+        )
         return await _with_texts(tx, question, _facts_of(references))
     targets, used = await _targets(tx, question, snapshot_ids)
     return await _with_texts(tx, question, await _facts(tx, question, snapshot_ids, targets, used))
@@ -150,26 +172,39 @@ async def _facts(
 ) -> SymbolFacts:
     definitions = tuple(targets)
     few = targets[:MAX_TARGETS]
+    is_asked = question.is_asked()
     if question.operation == "definition":
-        return SymbolFacts(definitions, used)
+        asked = tuple(definition for definition in definitions if is_asked(definition.file))
+        return SymbolFacts(asked, used, elsewhere=len(definitions) - len(asked))
     if question.operation == "references":
-        references = await references_to(tx, targets[0].name, snapshot_ids, only=targets)
+        references = await references_to(
+            tx, targets[0].name, snapshot_ids, only=targets, is_asked=is_asked
+        )
         return _facts_of(references)
     if question.operation == "implementations":
         implementations, unresolved = await implementations_of(
             tx, few, snapshot_ids, question.depth
         )
         return SymbolFacts(
-            definitions, implementations=tuple(implementations), unresolved=unresolved
+            definitions,
+            implementations=tuple(i for i in implementations if is_asked(i.file)),
+            unresolved=unresolved,
+            elsewhere=sum(not is_asked(i.file) for i in implementations),
         )
     is_up = question.operation == "callers"
-    calls = await call_tree(tx, few, snapshot_ids, question.depth, is_up=is_up)
-    return SymbolFacts(definitions, calls=calls, unresolved=calls.unresolved)
+    calls = await call_tree(tx, few, snapshot_ids, question.depth, is_up=is_up, is_asked=is_asked)
+    calls = replace(calls, not_followed=calls.not_followed + len(targets) - len(few))
+    return SymbolFacts(
+        definitions, calls=calls, unresolved=calls.unresolved, elsewhere=calls.elsewhere
+    )
 
 
 def _facts_of(references: References) -> SymbolFacts:
     return SymbolFacts(
-        references.definitions, references=references, unresolved=references.unresolved
+        references.definitions,
+        references=references,
+        unresolved=references.unresolved,
+        elsewhere=references.elsewhere,
     )
 
 

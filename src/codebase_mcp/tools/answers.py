@@ -5,10 +5,11 @@ Tools, commands and pages call these, then render the same answer as JSON, text 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING
 
 from codebase_mcp.errors import InvalidInput
+from codebase_mcp.model import KINDS, FileKind
 from codebase_mcp.search.history import HistoryFilters
 from codebase_mcp.search.scope import FileFilters
 from codebase_mcp.search.search import Request
@@ -182,7 +183,13 @@ async def search_history(
 
 
 def symbol_question(
-    operation: Operation, target: str, *, ref: str | None = None, depth: int = 1, limit: int = 50
+    operation: Operation,
+    target: str,
+    *,
+    ref: str | None = None,
+    depth: int = 1,
+    limit: int = 50,
+    filters: FileFilters | None = None,
 ) -> SymbolQuestion:
     """A question about a name or a ``path:line``; an outline is of a path.
 
@@ -201,4 +208,20 @@ def symbol_question(
         ref=check_ref(ref, "ref") if ref else None,
         depth=depth,
         limit=limit,
+        filters=filters or FileFilters(),
     )
+
+
+def kinds_of_files(kinds: Collection[str] | None, *, tests: bool) -> tuple[str, ...]:
+    """The kinds of files that are asked about; empty for all.
+
+    Raises:
+        InvalidInput: tests are asked for, and left out.
+    """
+    if tests:
+        return tuple(kinds or ())
+    chosen = tuple(kind for kind in kinds or KINDS if kind != FileKind.TEST)
+    if not chosen:
+        message = "kinds names tests only, and tests leaves them out"
+        raise InvalidInput.of("tests", False, message, rule="true, or other kinds")
+    return chosen

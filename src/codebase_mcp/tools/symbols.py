@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -11,6 +12,7 @@ from pydantic import AliasPath, Field
 from codebase_mcp.errors import InvalidInput
 from codebase_mcp.tools.arguments import Arguments
 from codebase_mcp.tools.fields import (
+    FileKinds,
     ProjectId,
     ProjectReply,
     ReplyBudget,
@@ -19,7 +21,8 @@ from codebase_mcp.tools.fields import (
     named_repository,
 )
 from codebase_mcp.tools.reply import ReplyPart, TextReply, as_text
-from codebase_mcp.tools.rules import REF, text
+from codebase_mcp.tools.rules import DIRECTORY, REF, text
+from codebase_mcp.tools.text import folders_of
 from codebase_mcp.tools.toolset import READS, Caller, Operation, Toolset
 
 if TYPE_CHECKING:
@@ -36,8 +39,11 @@ TOOLSET = Toolset(
 
 MAX_SYMBOL_CHARS = 500
 MAX_DEPTH = 3
+_MOST_FOLDERS = 20
 
-_BY_NAME = ("name", "place", "ref", "repository_id", "limit", "max_chars")
+_BY_NAME = (
+    "name", "place", "directory", "kinds", "tests", "ref", "repository_id", "limit", "max_chars"
+)  # fmt: skip
 _DEEP = (*_BY_NAME, "depth")
 OPERATIONS = {
     "definition": Operation(optional=_BY_NAME),
@@ -57,18 +63,23 @@ class SymbolArguments(Arguments):
     name: Annotated[
         str | None,
         text(MAX_SYMBOL_CHARS),
-        Field(description="A name, or qualified: Shop.sell, Shop::sell, shop.sell."),
+        Field(description="Also qualified: Shop.sell, Shop::sell, shop.sell."),
     ] = None
     place: Annotated[
         str | None,
         text(MAX_SYMBOL_CHARS),
-        Field(description="Instead of name: path:line, such as src/shop.py:12."),
+        Field(description="Instead of name: src/shop.py:12."),
     ] = None
     path: Annotated[
         str | None, text(MAX_SYMBOL_CHARS), Field(description="outline: a file or directory.")
     ] = None
+    directory: Annotated[str | None, DIRECTORY, Field(description="Only below this: src/auth.")] = (
+        None
+    )
+    kinds: FileKinds = None
+    tests: Annotated[bool, Field(description="false: without tests.")] = True
     ref: Annotated[
-        str | None, REF, Field(description="A branch, tag or commit instead of the files on disk.")
+        str | None, REF, Field(description="Branch, tag or commit; else the files on disk.")
     ] = None
     depth: Annotated[int, Field(ge=1, le=MAX_DEPTH, description="Levels of a tree.")] = 1
     limit: Annotated[int, Field(ge=1, le=500, description="Entries at most.")] = 50
@@ -155,12 +166,16 @@ class FileEntry(ReplyPart):
 class SymbolReply(TextReply, ProjectReply):
     operation: str = ""
     definitions: list[DefinitionEntry] = Field(default=[], description="Best first.")
-    references: list[ReferenceEntry] = Field(default=[], description="By file, tests last.")
+    references: list[ReferenceEntry] = Field(
+        default=[], description="By file, those of the product first, the only possible last."
+    )
     calls: list[CallEntry] = Field(default=[], description="Callers or callees.")
     implementations: list[ImplementationEntry] = Field(default=[])
     files: list[FileEntry] = Field(default=[], description="outline: files that define something.")
     total: int = Field(default=0, description="Before limit and max_chars.")
     left_out: int = Field(default=0, description="Beyond limit or max_chars.")
+    left_out_by_folder: dict[str, int] = Field(default={}, description="The same, by folder.")
+    filtered_out: int = Field(default=0, description="By directory, kinds or tests.")
     unlikely: int = Field(default=0, description="Uses of the name that mean something else.")
     unresolved: int = Field(
         default=0, description="More uses of the name that may mean it; callees: names not found."
@@ -173,16 +188,16 @@ class SymbolReply(TextReply, ProjectReply):
 
 @TOOLSET.tool("Definitions and uses of a name", READS, operations=OPERATIONS)
 async def symbol(caller: Caller, arguments: SymbolArguments) -> SymbolReply:
-    """Who defines and uses a name. Use it after search_code has found a name, before you change it.
+    """Who defines and uses a name that search_code has found; ask before you change it.
 
-    - definition (name or place): where it is defined; a place: what is used or defined there.
-    - references: every use, by file, with its line, the definition around it and a confidence.
-    - callers, callees (depth 1-3): a tree of who calls it, or what it calls.
-    - implementations (depth): classes that inherit from it; of a method, those that override it.
-    - outline (path): what a file defines, or each file of a directory.
+    - definition: where it is defined; of a place, what is used or defined there.
+    - references: every use, by file and definition.
+    - callers, callees: a tree of who calls it, or what it calls.
+    - implementations: classes that inherit from it; of a method, those that override it.
+    - outline (path): what a file or directory defines.
 
-    Uses are resolved by scope, imports and receiver, without types: a confidence of 0.8 and above
-    is resolved, below 0.5 only possible.
+    Resolved by scope, imports and receiver, without types: a confidence of 0.8 and above is sure,
+    below 0.5 only possible.
     """
     report = await caller.app.symbols.ask(
         question_of(arguments),
@@ -209,7 +224,11 @@ def question_of(arguments: SymbolArguments) -> SymbolQuestion:
         InvalidInput: they name nothing, or a name and a place.
     """
     from codebase_mcp.symbols.lookup import parse_place  # noqa: PLC0415 - not for the handshake
-    from codebase_mcp.tools.answers import symbol_question  # noqa: PLC0415
+    from codebase_mcp.tools.answers import (  # noqa: PLC0415
+        file_filters,
+        kinds_of_files,
+        symbol_question,
+    )
 
     if arguments.operation == "outline":
         target = arguments.path or ""
@@ -227,18 +246,31 @@ def question_of(arguments: SymbolArguments) -> SymbolQuestion:
         ref=arguments.ref,
         depth=arguments.depth,
         limit=arguments.limit,
+        filters=file_filters(
+            kinds=kinds_of_files(arguments.kinds, tests=arguments.tests),
+            directory=arguments.directory,
+        ),
     )
 
 
 def symbol_reply(report: SymbolReport, max_chars: int | None) -> SymbolReply:
     """An answer for programs: at most ``limit`` entries, as many as fit."""
     name, entries, fields = _entries(report)
+    references = report.facts.references
+    paths = [e.file_path for e in entries]
+    if references is not None:
+        paths = [use.use.file.path for use in references.uses]
     shown = entries[: report.question.limit]
     total = fields.setdefault("total", len(entries))
     if report.notice:
         fields["notice"] = report.notice
+    if report.facts.elsewhere:
+        fields["filtered_out"] = report.facts.elsewhere
 
     def reply(count: int) -> SymbolReply:
+        folders = folders_of(Counter(paths[count:]).items(), _MOST_FOLDERS)
+        if count < total:
+            fields["left_out_by_folder"] = {name: number for name, (number, _) in folders.items()}
         return SymbolReply(
             operation=report.question.operation,
             left_out=total - count,

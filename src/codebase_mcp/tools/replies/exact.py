@@ -10,25 +10,22 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from codebase_mcp.model import WORKTREE
 from codebase_mcp.printable import printable, printable_line
-from codebase_mcp.search.exact import folders_of
 from codebase_mcp.search.help import state_note
 from codebase_mcp.tools.replies.search import MAX_LINE_CHARS
-from codebase_mcp.tools.text import counted, scope_note, shown_path, size_of
+from codebase_mcp.tools.text import (
+    KIND_GROUPS,
+    by_file,
+    by_folder,
+    counted,
+    scope_note,
+    shown_path,
+    size_of,
+)
 
 if TYPE_CHECKING:
     from codebase_mcp.app.exact import TextReport
     from codebase_mcp.model import Symbol
     from codebase_mcp.search.exact import FileMatches, Line
-
-# Files of the first group that has any are shown with lines, the others by their counts.
-_GROUPS = {
-    "code": "code",
-    "config": "code",
-    "test": "tests",
-    "docs": "docs",
-    "generated": "generated and vendored",
-    "vendored": "generated and vendored",
-}
 
 # Kept free for how many lines are not shown.
 _REST_CHARS = 160
@@ -82,7 +79,7 @@ def _head(report: TextReport) -> Iterator[str]:
 
 def _files(report: TextReport, max_chars: int) -> list[str]:
     """The first group of files with lines; the other groups by their counts."""
-    by_kind = groupby(report.files, lambda matches: _GROUPS[matches.file.kind])
+    by_kind = groupby(report.files, lambda matches: KIND_GROUPS[matches.file.kind])
     groups = [(name, list(files)) for name, files in by_kind]
     if not groups:
         return []
@@ -187,20 +184,12 @@ def _cut(text: str, pattern: str) -> str:
 
 
 def _counts(report: TextReport, name: str, files: Sequence[FileMatches]) -> str:
-    if len(files) > _MOST_FILES:
-        return _by_folder(report, f"{name}: ", files, _MOST_FOLDERS)
-    return f"{name}: " + ", ".join(f"{m.count} in {_path(report, m)}" for m in files)
+    counts = [(_path(report, m), m.count) for m in files]
+    return f"{name}: {by_file(counts, _MOST_FILES, _MOST_FOLDERS)}"
 
 
 def _by_folder(report: TextReport, lead: str, files: Sequence[FileMatches], most: int) -> str:
-    folders = folders_of(((_path(report, m), m.count) for m in files), most)
-    parts = [
-        f"{count} in {printable_line(folder)}/ ({counted(number, 'file')})"
-        for folder, (count, number) in list(folders.items())[:most]
-    ]
-    others = sum(count for count, _ in list(folders.values())[most:])
-    parts += [f"{others} elsewhere"] if others else []
-    return f"{lead}{', '.join(parts)}"
+    return lead + by_folder(((_path(report, m), m.count) for m in files), most)
 
 
 def _path(report: TextReport, matches: FileMatches) -> str:
