@@ -15,6 +15,7 @@ from codebase_mcp.app.app import App
 from codebase_mcp.settings.loading import Settings
 from codebase_mcp.symbols.answer import Operation, SymbolQuestion
 from codebase_mcp.tools.replies.symbols import symbol_text
+from codebase_mcp.tools.reply import as_text
 from codebase_mcp.tools.server import AppHolder, server_of
 
 pytestmark = pytest.mark.anyio
@@ -257,6 +258,51 @@ async def test_entries_are_those_of_the_files_that_are_asked_about(ask: Any) -> 
     assert (reply["implementations"], reply["filtered_out"]) == ([], 1)
 
 
+async def test_definitions_come_with_their_text(ask: Any, app: App, project_id: str) -> None:
+    bodies = [
+        "    def sell(self, card):\n        raise NotImplementedError",
+        "    def sell(self, card):\n        self.log(card)\n"
+        "        return take(card) or pay.charge(None)",
+    ]
+    reply = await ask("definition", name="sell", body=True)
+    assert [one["body"] for one in reply["definitions"]] == bodies
+    assert "body_left" not in reply["definitions"][0]
+    reply = await ask("definition", place="shop/shop.py:9", body=True)
+    assert [one["body"] for one in reply["definitions"]] == [
+        "def charge(card):\n    return check(card)"
+    ]
+    most = len(as_text(await ask("definition", name="sell"))) + 200
+    reply = await ask("definition", name="sell", body=True, max_chars=most)
+    assert len(as_text(reply)) <= most
+    assert [(one["body"], one.get("body_left", 0)) for one in reply["definitions"]] == [
+        (bodies[0], 0), (bodies[1].rpartition("\n")[0], 1),
+    ]  # fmt: skip
+    question = SymbolQuestion("definition", name="sell", body=True)
+    report = await app.symbols.ask(question, project_id)
+    assert symbol_text(report, 1_000) == (
+        "2 definitions of sell\n"
+        "Base.sell shop/base.py:2-3 method\n"
+        "2      def sell(self, card):\n"
+        "3          raise NotImplementedError\n"
+        "Shop.sell shop/shop.py:7-9 method\n"
+        "7      def sell(self, card):\n"
+        "8          self.log(card)\n"
+        "9          return take(card) or pay.charge(None)"
+    )
+    assert symbol_text(report, 250) == (
+        "2 definitions of sell\n"
+        "Base.sell shop/base.py:2-3 method\n"
+        "2      def sell(self, card):\n"
+        "3          raise NotImplementedError\n"
+        "shop/shop.py:7-9 method Shop.sell: def sell(self, card):"
+    )
+    question = SymbolQuestion("definition", name="Shop.again", body=True)
+    report = await app.symbols.ask(question, project_id)
+    assert symbol_text(report, 100).splitlines()[1:] == [
+        "14      def again(self, card):", " …   [1 line]",
+    ]  # fmt: skip
+
+
 async def test_the_product_comes_first_and_what_is_only_possible_last(
     make_repo: Any, app: App, call: Caller, project_id: str
 ) -> None:
@@ -297,6 +343,7 @@ async def test_the_product_comes_first_and_what_is_only_possible_last(
     ("arguments", "field"),
     [
         ({"operation": "references", "name": "a", "kinds": ["test"], "tests": False}, "tests"),
+        ({"operation": "references", "name": "a", "body": True}, "body"),
         ({"operation": "outline", "path": "shop", "directory": "shop"}, "directory"),
         ({"operation": "definition"}, "name"),
         ({"operation": "definition", "name": "a", "place": "a.py:1"}, "name"),

@@ -236,12 +236,16 @@ async def symbol(options: argparse.Namespace, settings: Settings) -> int:
             rule=", ".join(SYMBOL_OPERATIONS),
             hint=f"The operations are {', '.join(SYMBOL_OPERATIONS)}.",
         )
+    if options.body and operation != "definition":
+        message = "--body is for definitions"
+        raise InvalidInput.of("body", True, message, rule="with definition")
     question = answers.symbol_question(
         operation,
         target,
         ref=options.ref,
         depth=options.depth,
         limit=options.limit,
+        body=options.body,
         filters=answers.file_filters(
             kinds=answers.kinds_of_files(options.kind, tests=not options.no_tests),
             directory=options.directory,

@@ -152,6 +152,7 @@ _CODE = (
             option("--directory", "only what is below this directory"),
             option("--kind", "only such files; may be repeated", action="append", choices=_KINDS),
             flag("--no-tests", "without tests"),
+            flag("--body", "with the text of definitions"),
             option("--ref", _REF),
             number("--depth", "levels of callers, callees and so on, to 3", 1, 3, default=1),
             number("--limit", "maximum number of entries", 1, 500, default=50),

@@ -37,7 +37,7 @@ _HEAD_LINES = 12
 class SymbolQuestion:
     """A question about a name or a line; an outline is about a path.
 
-    Answers list what is in files that pass the filters.
+    Answers list what is in files that pass the filters; ``body`` asks for the text of definitions.
     """
 
     operation: Operation
@@ -47,6 +47,7 @@ class SymbolQuestion:
     ref: str | None = None
     depth: int = 1
     limit: int = 50
+    body: bool = False
     filters: FileFilters = field(default_factory=FileFilters)
 
     @property
@@ -115,6 +116,11 @@ class SymbolFacts:
         lines = (self.texts or {}).get(blob_id, ())[definition.start_line - 1 : definition.end_line]
         head = [line.strip() for line in lines[:_HEAD_LINES]]
         return next((line for line in head if definition.name in line), head[0] if head else "")
+
+    def body(self, definition: Definition) -> Sequence[str]:
+        """The lines of a definition."""
+        lines = (self.texts or {}).get(definition.file.blob_id, ())
+        return lines[definition.start_line - 1 : definition.end_line]
 
     def line(self, blob_id: int, number: int) -> str:
         """A line of a text."""

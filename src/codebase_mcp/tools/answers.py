@@ -189,6 +189,7 @@ def symbol_question(
     ref: str | None = None,
     depth: int = 1,
     limit: int = 50,
+    body: bool = False,
     filters: FileFilters | None = None,
 ) -> SymbolQuestion:
     """A question about a name or a ``path:line``; an outline is of a path.
@@ -208,6 +209,7 @@ def symbol_question(
         ref=check_ref(ref, "ref") if ref else None,
         depth=depth,
         limit=limit,
+        body=body,
         filters=filters or FileFilters(),
     )
 

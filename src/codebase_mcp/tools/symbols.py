@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import AliasPath, Field
@@ -40,13 +40,15 @@ TOOLSET = Toolset(
 MAX_SYMBOL_CHARS = 500
 MAX_DEPTH = 3
 _MOST_FOLDERS = 20
+# Of the names of the fields with a definition's text.
+_BODY_FIELDS_CHARS = 40
 
 _BY_NAME = (
     "name", "place", "directory", "kinds", "tests", "ref", "repository_id", "limit", "max_chars"
 )  # fmt: skip
 _DEEP = (*_BY_NAME, "depth")
 OPERATIONS = {
-    "definition": Operation(optional=_BY_NAME),
+    "definition": Operation(optional=(*_BY_NAME, "body")),
     "references": Operation(optional=_BY_NAME),
     "callers": Operation(optional=_DEEP),
     "callees": Operation(optional=_DEEP),
@@ -73,6 +75,7 @@ class SymbolArguments(Arguments):
     path: Annotated[
         str | None, text(MAX_SYMBOL_CHARS), Field(description="outline: a file or directory.")
     ] = None
+    body: Annotated[bool, Field(description="definition: with its text.")] = False
     directory: Annotated[str | None, DIRECTORY, Field(description="Only below this: src/auth.")] = (
         None
     )
@@ -102,6 +105,8 @@ class DefinitionEntry(ReplyPart):
     signature: str
     file_kind: str = Field(validation_alias=AliasPath("file", "kind"))
     repository_id: str
+    body: str | None = Field(default=None, description="With body: its text.")
+    body_left: int = Field(default=0, description="Lines of it that max_chars leaves out.")
 
 
 class ReferenceEntry(ReplyPart):
@@ -190,14 +195,13 @@ class SymbolReply(TextReply, ProjectReply):
 async def symbol(caller: Caller, arguments: SymbolArguments) -> SymbolReply:
     """Who defines and uses a name that search_code has found; ask before you change it.
 
-    - definition: where it is defined; of a place, what is used or defined there.
+    - definition: where it is defined, with its text (body); of a place, what is used there.
     - references: every use, by file and definition.
-    - callers, callees: a tree of who calls it, or what it calls.
-    - implementations: classes that inherit from it; of a method, those that override it.
+    - callers, callees: who calls it, what it calls.
+    - implementations: its subclasses; of a method, what overrides it.
     - outline (path): what a file or directory defines.
 
-    Resolved by scope, imports and receiver, without types: a confidence of 0.8 and above is sure,
-    below 0.5 only possible.
+    No types are inferred: a confidence of 0.8 and above is sure, below 0.5 only possible.
     """
     report = await caller.app.symbols.ask(
         question_of(arguments),
@@ -246,6 +250,7 @@ def question_of(arguments: SymbolArguments) -> SymbolQuestion:
         ref=arguments.ref,
         depth=arguments.depth,
         limit=arguments.limit,
+        body=arguments.body,
         filters=file_filters(
             kinds=kinds_of_files(arguments.kinds, tests=arguments.tests),
             directory=arguments.directory,
@@ -283,7 +288,27 @@ def symbol_reply(report: SymbolReport, max_chars: int | None) -> SymbolReply:
         return max_chars is not None and len(as_text(reply(count).as_json())) > max_chars
 
     count = bisect_left(range(1, len(shown) + 1), True, key=is_too_long)
+    if report.question.body:
+        room = None if max_chars is None else max_chars - len(as_text(reply(count).as_json()))
+        entries = shown[:count] if name == "definitions" else fields["definitions"]
+        _add_bodies(report, entries, room)
     return reply(count)
+
+
+def _add_bodies(report: SymbolReport, entries: Sequence[DefinitionEntry], room: int | None) -> None:
+    """Give definitions their texts, as much as there is room for."""
+    from codebase_mcp.tools.replies.rows import shared_lines  # noqa: PLC0415 - seldom needed
+
+    bodies = [report.facts.body(d) for d in report.facts.definitions[: len(entries)]]
+    counts = [*map(len, bodies)]
+    if room is not None:
+        costs = [[len(as_text({"": line})) for line in body] for body in bodies]
+        counts = shared_lines(costs, room - _BODY_FIELDS_CHARS * len(entries))
+    for entry, body, count in zip(entries, bodies, counts, strict=True):
+        if count:
+            entry.body = "".join(body[:count]).rstrip("\r\n")
+        if count < len(body):
+            entry.body_left = len(body) - count
 
 
 def _entries(report: SymbolReport) -> tuple[str, list[Any], dict[str, Any]]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 from codebase_mcp.tools.text import INDENT, by_file, size_of
 
@@ -49,6 +51,19 @@ def fitted(rows: Sequence[Row], room: int, limit: int) -> list[str]:
         if excess <= 0 or not shown:
             return lines
         space -= excess
+
+
+def shared_lines(costs: Sequence[Sequence[int]], room: int) -> list[int]:
+    """How many lines of each text fit: all share the room, and use what a short text leaves.
+
+    ``costs`` are the sizes of the lines of each text.
+    """
+    counts = [0] * len(costs)
+    for done, number in enumerate(sorted(range(len(costs)), key=lambda n: sum(costs[n]))):
+        ends = [*accumulate(costs[number])]
+        counts[number] = bisect_right(ends, room // (len(costs) - done))
+        room -= ends[counts[number] - 1] if counts[number] else 0
+    return counts
 
 
 def _chosen(rows: Sequence[Row], ranked: Sequence[int], space: int) -> set[int]:

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from codebase_mcp.printable import printable_line
+from codebase_mcp.printable import printable, printable_line
 from codebase_mcp.symbols.resolve import LIKELY, SURE
-from codebase_mcp.tools.replies.rows import Row, fitted
+from codebase_mcp.tools.replies.rows import Row, fitted, shared_lines
 from codebase_mcp.tools.text import KIND_GROUPS, counted, scope_note, shown_path, size_of
 
 if TYPE_CHECKING:
@@ -25,6 +25,10 @@ if TYPE_CHECKING:
 _LINE_CHARS = 100
 _SHOWN_DEFINITIONS = 3
 _SHOWN_LINES = 8
+_BODY_LINE_CHARS = 160
+# With less room for each, further definitions have a line instead of their text.
+_LEAST_BODY_CHARS = 400
+_GAP_CHARS = 20
 _GROUPS = {kind: "more" if group == "code" else group for kind, group in KIND_GROUPS.items()}
 
 
@@ -75,6 +79,8 @@ class _Text:
 
     def _definitions(self) -> list[str]:
         facts = self._facts
+        if self._report.question.body:
+            return self._bodies()
         if facts.used:
             meant = [use for use in facts.used if use.definition is not None]
             rows = [
@@ -92,6 +98,37 @@ class _Text:
         return self._fitted(
             head, (self._row(0, d.file, self._definition(d)) for d in facts.definitions)
         )
+
+    def _bodies(self) -> list[str]:
+        """Definitions with their texts, which share the room; those without room in a line each."""
+        facts = self._facts
+        definitions = facts.definitions[: self._limit]
+        head = [f"used at {self._subject}:"] if facts.used else []
+        if not facts.used and len(facts.definitions) != 1:
+            head = [f"{len(facts.definitions)} definitions of {self._subject}"]
+        count = max(1, self._room // _LEAST_BODY_CHARS)
+        others = (self._row(0, d.file, self._definition(d)) for d in facts.definitions[count:])
+        room = self._room
+        if len(facts.definitions) > count:
+            self._room //= 4
+        rest = self._fitted([], others)
+        headings = [f"{self._briefly(d)} {d.kind}" for d in definitions[:count]]
+        room -= size_of([*head, *headings, *rest]) + _GAP_CHARS * len(headings)
+        bodies = [[*self._numbered(definition)] for definition in definitions[:count]]
+        counts = shared_lines([[len(line) + 1 for line in body] for body in bodies], room)
+        lines = head
+        for heading, body, shown in zip(headings, bodies, counts, strict=True):
+            lines += [heading, *body[:shown]]
+            if shown < len(body):
+                lines.append(f" …   [{counted(len(body) - shown, 'line')}]")
+        return [*lines, *rest]
+
+    def _numbered(self, definition: Definition) -> Iterator[str]:
+        """The lines of a definition, each after its number."""
+        for number, line in enumerate(self._facts.body(definition), definition.start_line):
+            text = printable(line.rstrip())
+            cut = text if len(text) <= _BODY_LINE_CHARS else text[:_BODY_LINE_CHARS] + "…"
+            yield f"{number}  {cut}".rstrip()
 
     def _references(self) -> list[str]:
         references = self._facts.references
