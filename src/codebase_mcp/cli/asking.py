@@ -239,6 +239,9 @@ async def symbol(options: argparse.Namespace, settings: Settings) -> int:
     if options.body and operation != "definition":
         message = "--body is for definitions"
         raise InvalidInput.of("body", True, message, rule="with definition")
+    if (operation == "path") != (options.to is not None):
+        message = "A path of calls leads to a name: symbol path NAME --to NAME"
+        raise InvalidInput.of("to", options.to, message, rule="with path")
     question = answers.symbol_question(
         operation,
         target,
@@ -246,6 +249,7 @@ async def symbol(options: argparse.Namespace, settings: Settings) -> int:
         depth=options.depth,
         limit=options.limit,
         body=options.body,
+        to=options.to,
         filters=answers.file_filters(
             kinds=answers.kinds_of_files(options.kind, tests=not options.no_tests),
             directory=options.directory,

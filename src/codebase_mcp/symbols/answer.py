@@ -15,10 +15,13 @@ from codebase_mcp.symbols.candidates import LEAST
 from codebase_mcp.symbols.definition import Definition, File, FoundUse
 from codebase_mcp.symbols.hierarchy import CallTree, Implementation, call_tree, implementations_of
 from codebase_mcp.symbols.lookup import Place, at_place, definitions_named, file_at, resolve_uses
+from codebase_mcp.symbols.paths import CallPaths, call_paths
 from codebase_mcp.symbols.references import References, references_to
 from codebase_mcp.symbols.storage import MOST_FILES, load_outlines, load_texts
 
-Operation = Literal["definition", "references", "callers", "callees", "implementations", "outline"]
+Operation = Literal[
+    "definition", "references", "callers", "callees", "path", "implementations", "outline"
+]
 
 # A name with more definitions is too common for a tree.
 MAX_TARGETS = 20
@@ -37,13 +40,16 @@ _HEAD_LINES = 12
 class SymbolQuestion:
     """A question about a name or a line; an outline is about a path.
 
-    Answers list what is in files that pass the filters; ``body`` asks for the text of definitions.
+    A question for a path of calls says where it leads to. Answers list what is in files that pass
+    the filters; ``body`` asks for the text of definitions.
     """
 
     operation: Operation
     name: str | None = None
     place: Place | None = None
     path: str | None = None
+    to: str | None = None
+    to_place: Place | None = None
     ref: str | None = None
     depth: int = 1
     limit: int = 50
@@ -53,9 +59,12 @@ class SymbolQuestion:
     @property
     def subject(self) -> str:
         """The name, ``path:line`` or path of the question, as the caller wrote it."""
-        if self.place is not None:
-            return f"{self.place.path}:{self.place.line}"
-        return self.name or self.path or "."
+        return _subject(self.name, self.place) or self.path or "."
+
+    @property
+    def to_subject(self) -> str:
+        """The same of where a path leads to."""
+        return _subject(self.to, self.to_place)
 
     def is_asked(self) -> Callable[[File], bool]:
         """A function that says whether the question is about a file."""
@@ -65,6 +74,10 @@ class SymbolQuestion:
         return lambda file: passes(
             _ANY, file.path, extension_of(file.path), file.language, file.kind
         )
+
+
+def _subject(name: str | None, place: Place | None) -> str:
+    return f"{place.path}:{place.line}" if place else name or ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +114,7 @@ class SymbolFacts:
     used: tuple[FoundUse, ...] = ()
     references: References | None = None
     calls: CallTree | None = None
+    paths: CallPaths | None = None
     implementations: tuple[Implementation, ...] = ()
     outline: TreeOutline | None = None
     unresolved: int = 0
@@ -149,6 +163,11 @@ async def answer(
         )
         return await _with_texts(tx, question, _facts_of(references))
     targets, used = await _targets(tx, question, snapshot_ids)
+    if question.operation == "path":
+        goal = replace(question, name=question.to, place=question.to_place)
+        ends, _ = await _targets(tx, goal, snapshot_ids)
+        paths = await call_paths(tx, targets, ends, snapshot_ids, question.is_asked())
+        return await _with_texts(tx, question, SymbolFacts(tuple(targets), paths=paths))
     return await _with_texts(tx, question, await _facts(tx, question, snapshot_ids, targets, used))
 
 
@@ -256,4 +275,6 @@ async def _with_texts(tx: Transaction, question: SymbolQuestion, facts: SymbolFa
         for implementation in facts.implementations[: question.limit]
         if implementation.definition is not None
     }
+    if facts.paths is not None:
+        blobs |= {end.file.blob_id for end in facts.paths.ends[: question.limit]}
     return replace(facts, texts=await load_texts(tx, blobs))

@@ -285,7 +285,7 @@ async def resolve_uses(
     handed_on: set[str] = set()
     if definitions is None:
         used = {use.name for use in uses}
-        definitions = await load_definitions(tx, used | names, snapshot_ids)
+        definitions = await load_definitions(tx, used | names, snapshot_ids, without=PROSE_KINDS)
         handed_on = names & {definition.name for definition in definitions}
     handed_on |= receivers & ({definition.holder for definition in definitions} - {""})
     imports = []

@@ -190,9 +190,10 @@ def symbol_question(
     depth: int = 1,
     limit: int = 50,
     body: bool = False,
+    to: str | None = None,
     filters: FileFilters | None = None,
 ) -> SymbolQuestion:
-    """A question about a name or a ``path:line``; an outline is of a path.
+    """A question about a name or a ``path:line``; an outline is of a path, a path leads ``to``.
 
     Raises:
         InvalidInput: the ref is invalid.
@@ -201,11 +202,14 @@ def symbol_question(
     from codebase_mcp.symbols.lookup import clean_path, parse_place  # noqa: PLC0415
 
     is_outline, place = operation == "outline", parse_place(target)
+    to_place = parse_place(to) if to else None
     return SymbolQuestion(
         operation,
         name=None if place or is_outline else target,
         place=None if is_outline else place,
         path=clean_path(place.path if place else target) if is_outline else None,
+        to=None if to_place else to,
+        to_place=to_place,
         ref=check_ref(ref, "ref") if ref else None,
         depth=depth,
         limit=limit,

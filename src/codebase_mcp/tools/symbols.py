@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from codebase_mcp.symbols.answer import SymbolQuestion
     from codebase_mcp.symbols.definition import Definition, FoundUse
     from codebase_mcp.symbols.hierarchy import Call, Implementation
+    from codebase_mcp.symbols.paths import CallPaths
+    from codebase_mcp.symbols.steps import Step
 
 TOOLSET = Toolset(
     "symbols",
@@ -52,6 +54,19 @@ OPERATIONS = {
     "references": Operation(optional=_BY_NAME),
     "callers": Operation(optional=_DEEP),
     "callees": Operation(optional=_DEEP),
+    "path": Operation(
+        required=("to",),
+        optional=(
+            "name",
+            "place",
+            "directory",
+            "kinds",
+            "tests",
+            "ref",
+            "repository_id",
+            "max_chars",
+        ),
+    ),
     "implementations": Operation(optional=_DEEP),
     "outline": Operation(optional=("path", "ref", "repository_id", "limit", "max_chars")),
 }
@@ -59,7 +74,9 @@ OPERATIONS = {
 
 class SymbolArguments(Arguments):
     operation: Annotated[
-        Literal["definition", "references", "callers", "callees", "implementations", "outline"],
+        Literal[
+            "definition", "references", "callers", "callees", "path", "implementations", "outline"
+        ],
         Field(description="What to do."),
     ] = "definition"
     name: Annotated[
@@ -74,6 +91,9 @@ class SymbolArguments(Arguments):
     ] = None
     path: Annotated[
         str | None, text(MAX_SYMBOL_CHARS), Field(description="outline: a file or directory.")
+    ] = None
+    to: Annotated[
+        str | None, text(MAX_SYMBOL_CHARS), Field(description="path: the other name.")
     ] = None
     body: Annotated[bool, Field(description="definition: with its text.")] = False
     directory: Annotated[str | None, DIRECTORY, Field(description="Only below this: src/auth.")] = (
@@ -105,6 +125,7 @@ class DefinitionEntry(ReplyPart):
     signature: str
     file_kind: str = Field(validation_alias=AliasPath("file", "kind"))
     repository_id: str
+    decorator: str | None = Field(default=None, description="path: of what nothing calls.")
     body: str | None = Field(default=None, description="With body: its text.")
     body_left: int = Field(default=0, description="Lines of it that max_chars leaves out.")
 
@@ -134,6 +155,28 @@ class CallEntry(ReplyPart):
     confidence: float = Confidence
     reason: str
     is_again: bool = Field(default=False, description="Its own calls are elsewhere in the tree.")
+
+
+class StepEntry(ReplyPart):
+    """A step of a chain of calls: the definition that it leads to, and the line that does it."""
+
+    symbol: str = Field(validation_alias=AliasPath("target", "qualified"))
+    file_path: str = Field(validation_alias=AliasPath("target", "file", "path"))
+    start_line: int = Field(validation_alias=AliasPath("target", "start_line"))
+    kind: Literal["call", "override", "callback", "table", "decorator"]
+    line: int
+    line_in: str = Field(validation_alias=AliasPath("file", "path"))
+    confidence: float = Confidence
+    reason: str
+
+
+class ChainEntry(ReplyPart):
+    """A chain of calls from a definition."""
+
+    symbol: str
+    file_path: str
+    start_line: int
+    steps: list[StepEntry]
 
 
 class ImplementationEntry(ReplyPart):
@@ -175,6 +218,11 @@ class SymbolReply(TextReply, ProjectReply):
         default=[], description="By file, those of the product first, the only possible last."
     )
     calls: list[CallEntry] = Field(default=[], description="Callers or callees.")
+    chains: list[ChainEntry] = Field(default=[], description="path: the shortest first.")
+    reached: int = Field(default=0, description="path: definitions that calls get to.")
+    leading: int = Field(default=0, description="path: definitions that get to the other name.")
+    ends: list[DefinitionEntry] = Field(default=[], description="Of these, those without callers.")
+    is_bounded: bool = Field(default=False, description="path: the search ended at its limit.")
     implementations: list[ImplementationEntry] = Field(default=[])
     files: list[FileEntry] = Field(default=[], description="outline: files that define something.")
     total: int = Field(default=0, description="Before limit and max_chars.")
@@ -198,6 +246,7 @@ async def symbol(caller: Caller, arguments: SymbolArguments) -> SymbolReply:
     - definition: where it is defined, with its text (body); of a place, what is used there.
     - references: every use, by file and definition.
     - callers, callees: who calls it, what it calls.
+    - path (to): how calls get from it to another name.
     - implementations: its subclasses; of a method, what overrides it.
     - outline (path): what a file or directory defines.
 
@@ -251,6 +300,7 @@ def question_of(arguments: SymbolArguments) -> SymbolQuestion:
         depth=arguments.depth,
         limit=arguments.limit,
         body=arguments.body,
+        to=arguments.to,
         filters=file_filters(
             kinds=kinds_of_files(arguments.kinds, tests=arguments.tests),
             directory=arguments.directory,
@@ -262,7 +312,7 @@ def symbol_reply(report: SymbolReport, max_chars: int | None) -> SymbolReply:
     """An answer for programs: at most ``limit`` entries, as many as fit."""
     name, entries, fields = _entries(report)
     references = report.facts.references
-    paths = [e.file_path for e in entries]
+    paths: list[str] = [entry.file_path for entry in entries]
     if references is not None:
         paths = [use.use.file.path for use in references.uses]
     shown = entries[: report.question.limit]
@@ -332,15 +382,22 @@ def _entries(report: SymbolReport) -> tuple[str, list[Any], dict[str, Any]]:
         ]
         counts = {"unresolved": facts.unresolved, "not_followed": facts.calls.not_followed}
         return "calls", nodes, counts
+    if facts.paths is not None:
+        return "chains", [*map(_chain, facts.paths.chains)], {
+            **definitions,
+            "reached": facts.paths.reached,
+            "leading": facts.paths.leading,
+            "is_bounded": facts.paths.is_bounded,
+            "ends": _ends(report, facts.paths),
+        }  # fmt: skip
     if operation == "implementations":
         fields = {**definitions, "unresolved": facts.unresolved}
         return "implementations", [*map(_implementation, facts.implementations)], fields
     if facts.outline is not None:
         return "files", [*map(FileEntry.model_validate, facts.outline.files)], {}
     every = _definitions(report, facts.definitions)
-    if facts.used:
-        return "references", _references(report, facts.used), {"definitions": every}
-    return "definitions", every, {}
+    used = "references", _references(report, facts.used), {"definitions": every}
+    return used if facts.used else ("definitions", every, {})
 
 
 def _definitions(report: SymbolReport, definitions: Iterable[Definition]) -> list[DefinitionEntry]:
@@ -393,6 +450,26 @@ def _below(calls: Iterable[Call], level: int) -> Iterator[CallEntry]:
             start_line=call.definition.start_line if call.definition else None,
         )
         yield from _below(call.calls, level + 1)
+
+
+def _ends(report: SymbolReport, paths: CallPaths) -> list[DefinitionEntry]:
+    """Where the nearest chains begin, if there is none from the name that was asked about."""
+    ends = () if paths.chains else paths.ends[: report.question.limit]
+    entries = _definitions(report, ends)
+    for entry, end in zip(entries, ends, strict=True):
+        if text := paths.decorators.get(end.key):
+            entry.decorator = text
+    return entries
+
+
+def _chain(steps: Sequence[Step]) -> ChainEntry:
+    start = steps[0].source
+    return ChainEntry(
+        symbol=start.qualified,
+        file_path=start.file.path,
+        start_line=start.start_line,
+        steps=[StepEntry.made_from(step) for step in steps],
+    )
 
 
 def _implementation(implementation: Implementation) -> ImplementationEntry:

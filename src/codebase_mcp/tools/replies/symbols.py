@@ -6,25 +6,27 @@ file have in common stand once, after the path.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from codebase_mcp.printable import printable, printable_line
 from codebase_mcp.symbols.resolve import LIKELY, SURE
 from codebase_mcp.tools.replies.rows import Row, fitted, shared_lines
-from codebase_mcp.tools.text import KIND_GROUPS, counted, scope_note, shown_path, size_of
+from codebase_mcp.tools.text import KIND_GROUPS, counted, joined, scope_note, shown_path, size_of
 
 if TYPE_CHECKING:
     from codebase_mcp.app.symbols import SymbolReport
     from codebase_mcp.model import ReferenceKind, Symbol
     from codebase_mcp.symbols.answer import FileOutline
-    from codebase_mcp.symbols.definition import Definition, File, FoundUse
+    from codebase_mcp.symbols.definition import Definition, DefinitionKey, File, FoundUse
     from codebase_mcp.symbols.hierarchy import Call
     from codebase_mcp.symbols.references import References
+    from codebase_mcp.symbols.steps import Step
 
 _LINE_CHARS = 100
 _SHOWN_DEFINITIONS = 3
 _SHOWN_LINES = 8
+_SHOWN_ENDS = 5
 _BODY_LINE_CHARS = 160
 # With less room for each, further definitions have a line instead of their text.
 _LEAST_BODY_CHARS = 400
@@ -66,6 +68,8 @@ class _Text:
                 return self._definitions()
             case "callers" | "callees":
                 return self._calls()
+            case "path":
+                return self._chains()
 
     def _fitted(
         self, head: Iterable[str], rows: Iterable[Row], tail: Iterable[str] = ()
@@ -217,7 +221,8 @@ class _Text:
         """The confidence of what is not sure; its reason only once."""
         if confidence >= SURE:
             return ""
-        why = f"({confidence:.2f})" if reason in self._reasons else _why(confidence, reason)
+        is_said = not reason or reason in self._reasons
+        why = f"({confidence:.2f})" if is_said else _why(confidence, reason)
         self._reasons.add(reason)
         return f" {why}"
 
@@ -269,6 +274,60 @@ class _Text:
             text = f"{printable_line(name)} {where}{doubt}{again}"
             yield self._row(level, call.file, text, call.confidence)
             yield from self._tree(call.calls, level + 1, is_up=is_up)
+
+    def _chains(self) -> list[str]:
+        paths, goal = self._facts.paths, printable_line(self._report.question.to_subject)
+        assert paths is not None
+        bounded = ["The search was cut short."] if paths.is_bounded else []
+        rows: list[Row] = []
+        if not paths.chains:
+            head = [
+                f"no chain of calls from {self._subject} to {goal}",
+                f"{self._subject} gets to {counted(paths.reached, 'definition')}, "
+                f"{counted(paths.leading, 'definition')} to {goal}"
+                + (", none found to call these:" if paths.ends else ""),
+            ]
+            rows = [
+                self._row(
+                    1, d.file, joined(self._briefly(d), _cut(paths.decorators.get(d.key, "")))
+                )
+                for d in paths.ends
+            ]
+            room = self._room - size_of([*head, *bounded])
+            return [*head, *fitted(rows, room, _SHOWN_ENDS), *bounded]
+        shown: set[DefinitionKey] = set()
+        for number, chain in enumerate(paths.chains, 1):
+            new = next((n for n, s in enumerate(chain) if s.target.key not in shown), 0)
+            start = chain[new].source
+            lead = f"{printable_line(start.qualified)} (above)" if new else self._briefly(start)
+            rows.append(Row(0, f"{number}. {counted(len(chain), 'step')} from {lead}"))
+            for step in chain[new:]:
+                path = self._path(step.file.snapshot_id, step.file.path)
+                rows.append(Row(1, self._step(step, shown), (number,), path, "more steps"))
+                if step.target.key in shown:
+                    break
+                shown.add(step.target.key)
+        return [*self._fitted([], rows), *bounded]
+
+    def _step(self, step: Step, shown: Collection[DefinitionKey]) -> str:
+        """The line of a step, what it leads to, and what is special about it."""
+        source, target = step.source, step.target
+        name = f"{printable_line(target.qualified)} (above)"
+        name = name if target.key in shown else self._briefly(target)
+        is_inside = source.file == step.file and source.start_line <= step.line <= source.end_line
+        where = f"line {step.line}"
+        if step.file != target.file:
+            where = f"{self._path(step.file.snapshot_id, step.file.path)}:{step.line}"
+        reason = printable_line(step.reason)
+        way = {
+            "call": "",
+            "override": " [override]",
+            "table": " [table]",
+            "callback": " [handed on]" if is_inside else f" [handed to {reason}, {where}]",
+            "decorator": f" [decorated {reason}, {where}]",
+        }[step.kind]
+        doubt = self._doubt(step.confidence, step.reason if is_inside else "")
+        return f"{f'{step.line} → ' if is_inside else '→ '}{name}{way}{doubt}"
 
     def _implementations(self) -> list[str]:
         implementations = self._facts.implementations
