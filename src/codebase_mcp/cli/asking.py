@@ -125,7 +125,7 @@ def _below(path: str) -> str | None:
 
     top = work_tree_of(Path.cwd()) or Path.cwd()
     directory = os.path.relpath(path, top)
-    if directory.split(os.sep)[0] == "..":
+    if Path(directory).parts[:1] == ("..",):
         message = f"path is outside of {top}"
         hint = "Ask from within the repository that has it."
         raise InvalidInput.of("path", path, message, rule="within the repository", hint=hint)
@@ -237,7 +237,7 @@ def _commit_json(commit: FoundCommit) -> dict[str, Any]:
 
 async def symbol(options: argparse.Namespace, settings: Settings) -> int:
     """Answer a question about a name, a place or a path."""
-    from codebase_mcp.tools.answers import symbol_question  # noqa: PLC0415 - not for the help
+    from codebase_mcp.tools import answers  # noqa: PLC0415 - not for the help
 
     operation, target = options.operation, options.target
     if target is None:
@@ -250,8 +250,24 @@ async def symbol(options: argparse.Namespace, settings: Settings) -> int:
             rule=", ".join(SYMBOL_OPERATIONS),
             hint=f"The operations are {', '.join(SYMBOL_OPERATIONS)}.",
         )
-    question = symbol_question(
-        operation, target, ref=options.ref, depth=options.depth, limit=options.limit
+    if options.body and operation != "definition":
+        message = "--body is for definitions"
+        raise InvalidInput.of("body", True, message, rule="with definition")
+    if (operation == "path") != (options.to is not None):
+        message = "A path of calls leads to a name: symbol path NAME --to NAME"
+        raise InvalidInput.of("to", options.to, message, rule="with path")
+    question = answers.symbol_question(
+        operation,
+        target,
+        ref=options.ref,
+        depth=options.depth,
+        limit=options.limit,
+        body=options.body,
+        to=options.to,
+        filters=answers.file_filters(
+            kinds=answers.kinds_of_files(options.kind, tests=not options.no_tests),
+            directory=options.directory,
+        ),
     )
     async with open_shell(settings) as shell:
         app, project, repository = await shell.scope(options)

@@ -19,7 +19,7 @@ from codebase_mcp.records.vocabulary import (
 )
 
 SYMBOL_OPERATIONS = (
-    "definition", "references", "callers", "callees", "implementations", "outline"
+    "definition", "references", "callers", "callees", "path", "implementations", "outline"
 )  # fmt: skip
 
 
@@ -144,12 +144,16 @@ _CODE = (
             ),
             option(
                 "target",
-                "a name, also qualified (Shop.sell), or a place; for an outline a file or "
-                "directory",
+                "a name, also qualified (Shop.sell), or a place; for an outline a path",
                 metavar="NAME|PATH:LINE|PATH",
                 # Not nargs="?": that would be taken as absent where an option stands between.
                 required=False,
             ),
+            option("--directory", "only what is below this directory"),
+            option("--kind", "only such files; may be repeated", action="append", choices=_KINDS),
+            flag("--no-tests", "without tests"),
+            flag("--body", "with the text of definitions"),
+            option("--to", "of a path of calls: where it leads", metavar="NAME|PATH:LINE"),
             option("--ref", _REF),
             number("--depth", "levels of callers, callees and so on, to 3", 1, 3, default=1),
             number("--limit", "maximum number of entries", 1, 500, default=50),

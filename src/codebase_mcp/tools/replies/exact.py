@@ -9,25 +9,22 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from codebase_mcp.model import WORKTREE
 from codebase_mcp.printable import printable, printable_line
-from codebase_mcp.search.exact import folders_of
 from codebase_mcp.search.help import state_note
 from codebase_mcp.tools.replies.search import MAX_LINE_CHARS
-from codebase_mcp.tools.text import counted, scope_note, shown_path, size_of
+from codebase_mcp.tools.text import (
+    KIND_GROUPS,
+    by_file,
+    by_folder,
+    counted,
+    scope_note,
+    shown_path,
+    size_of,
+)
 
 if TYPE_CHECKING:
     from codebase_mcp.app.exact import TextReport
     from codebase_mcp.model import Symbol
     from codebase_mcp.search.exact import FileMatches, Line
-
-# Files of the first group that has any are shown with lines, the others by their counts.
-GROUPS = {
-    "code": "code",
-    "config": "code",
-    "test": "tests",
-    "docs": "docs",
-    "generated": "generated and vendored",
-    "vendored": "generated and vendored",
-}
 
 # Kept free for how many lines are not shown.
 _REST_CHARS = 160
@@ -46,12 +43,12 @@ def exact_text(report: TextReport, max_chars: int) -> str:
     head = list(_head(report))
     form = report.question.form
     if form == "count":
-        rest = [_by_folder("", _paths(report, report.files), 20)] if report.files else []
+        rest = [by_folder(_paths(report, report.files), 20)] if report.files else []
     elif form == "files":
         rows = [_Row(f"{_path(report, m)} {m.count}", m.count) for m in report.files]
         rest = [row.text for row in _fitting(rows, max_chars - size_of(head) - _REST_CHARS)]
         left = _paths(report, report.files[len(rest) :])
-        rest += [_by_folder("more: ", left, _MOST_FOLDERS)] if left else []
+        rest += ["more: " + by_folder(left, _MOST_FOLDERS)] if left else []
     else:
         rest = _files(report, max_chars - size_of(head))
     text = "\n".join([*head, *rest, *scope_note(report.scope)])
@@ -86,7 +83,7 @@ def looks_like_regex(pattern: str) -> bool:
 
 def _files(report: TextReport, max_chars: int) -> list[str]:
     """The first group of files with lines; the other groups by their counts."""
-    by_kind = groupby(report.files, lambda matches: GROUPS[matches.file.kind])
+    by_kind = groupby(report.files, lambda matches: KIND_GROUPS[matches.file.kind])
     groups = [(name, list(files)) for name, files in by_kind]
     if not groups:
         return []
@@ -104,7 +101,7 @@ def _files(report: TextReport, max_chars: int) -> list[str]:
             break
         shown += block
     rest = _paths(report, first, sum(row.matches for row in shown))
-    more = [_by_folder("more: ", rest, _MOST_FOLDERS)] if rest else []
+    more = ["more: " + by_folder(rest, _MOST_FOLDERS)] if rest else []
     return [*(row.text for row in shown), *more, *tails]
 
 
@@ -192,21 +189,7 @@ def _cut(text: str, pattern: str) -> str:
 
 
 def _counts(report: TextReport, name: str, files: Sequence[FileMatches]) -> str:
-    paths = _paths(report, files)
-    if len(files) > _MOST_FILES:
-        return _by_folder(f"{name}: ", paths, _MOST_FOLDERS)
-    return f"{name}: " + ", ".join(f"{count} in {path}" for path, count in paths)
-
-
-def _by_folder(lead: str, counts: Sequence[tuple[str, int]], most: int) -> str:
-    folders = folders_of(counts, most)
-    parts = [
-        f"{count} in {printable_line(folder)}/ ({counted(number, 'file')})"
-        for folder, (count, number) in list(folders.items())[:most]
-    ]
-    others = sum(count for count, _ in list(folders.values())[most:])
-    parts += [f"{others} elsewhere"] if others else []
-    return f"{lead}{', '.join(parts)}"
+    return f"{name}: {by_file(_paths(report, files), _MOST_FILES, _MOST_FOLDERS)}"
 
 
 def _path(report: TextReport, matches: FileMatches) -> str:
