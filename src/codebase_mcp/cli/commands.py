@@ -33,6 +33,9 @@ class _Proposed(tuple[str, ...]):
 
 
 # For commands that call `project_here`.
+_FILE_TYPE = option("--file-type", "only files with this extension")
+_DIRECTORY = option("--directory", "only files below this directory")
+_KIND = option("--kind", "only such files; may be repeated", action="append", choices=_KINDS)
 _PLACE = (
     flag("--all", "all repositories of the project, not only the one here"),
     flag("--index", "index this repository first if the project lacks it"),
@@ -77,8 +80,8 @@ _CODE = (
         (
             option("query", "a question, or a symbol's name", nargs="+"),
             number("--limit", "maximum number of results", 1, 50, default=10),
-            option("--file-type", "only files with this extension"),
-            option("--directory", "only files below this directory"),
+            _FILE_TYPE,
+            _DIRECTORY,
             option("--ref", f"{_REF}; may be repeated", action="append"),
             number("--context", "lines around each result", 0, 50, dest="context_lines", default=0),
             *_PLACE,
@@ -98,9 +101,9 @@ _CODE = (
             flag("--case-sensitive", "letters match as they are", short="-s"),
             flag("--word-regexp", "only whole words", short="-w", dest="whole_word"),
             flag("--multiline", "a match may span lines", short="-U"),
-            option("--file-type", "only files with this extension"),
-            option("--directory", "only files below this directory"),
-            option("--kind", "only such files; may be repeated", action="append", choices=_KINDS),
+            _FILE_TYPE,
+            _DIRECTORY,
+            _KIND,
             option("--ref", f"{_REF}; of A...B the lines that the change touched"),
             number("--context", "lines around each line", 0, 20, default=0, short="-C"),
             flag("--count", "only how many lines match, by folder", short="-c"),
@@ -149,8 +152,8 @@ _CODE = (
                 # Not nargs="?": that would be taken as absent where an option stands between.
                 required=False,
             ),
-            option("--directory", "only what is below this directory"),
-            option("--kind", "only such files; may be repeated", action="append", choices=_KINDS),
+            _DIRECTORY,
+            _KIND,
             flag("--no-tests", "without tests"),
             flag("--body", "with the text of definitions"),
             option("--to", "of a path of calls: where it leads", metavar="NAME|PATH:LINE"),
