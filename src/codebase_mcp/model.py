@@ -31,6 +31,17 @@ class FileKind(StrEnum):
     VENDORED = "vendored"
 
 
+# Files are shown in this order of their kinds.
+KINDS = (
+    FileKind.CODE,
+    FileKind.CONFIG,
+    FileKind.TEST,
+    FileKind.DOCS,
+    FileKind.GENERATED,
+    FileKind.VENDORED,
+)
+
+
 @dataclass(frozen=True, slots=True)
 class SourceFile:
     """One file of a source tree, as listed; its text is not read yet.

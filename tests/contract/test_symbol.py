@@ -15,6 +15,7 @@ from codebase_mcp.app.app import App
 from codebase_mcp.settings.loading import Settings
 from codebase_mcp.symbols.answer import Operation, SymbolQuestion
 from codebase_mcp.tools.replies.symbols import symbol_text
+from codebase_mcp.tools.reply import as_text
 from codebase_mcp.tools.server import AppHolder, server_of
 
 pytestmark = pytest.mark.anyio
@@ -238,9 +239,112 @@ async def test_an_unknown_name_comes_with_the_nearest(
     assert error["code"] == "NOT_FOUND"
 
 
+async def test_entries_are_those_of_the_files_that_are_asked_about(ask: Any) -> None:
+    async def paths(operation: str, name: str, **arguments: Any) -> tuple[list[str], int]:
+        reply = await ask(operation, name=name, **arguments)
+        entries = reply.get("references") or reply.get("calls") or reply["definitions"]
+        return [one["file_path"] for one in entries], reply.get("filtered_out", 0)
+
+    both = ["shop/shop.py"] * 3, 2
+    assert await paths("references", "charge", tests=False) == both
+    assert await paths("references", "charge", kinds=["code", "test"], tests=False) == both
+    assert await paths("references", "charge", directory="shop") == both
+    assert await paths("references", "charge", kinds=["test"]) == (["tests/test_shop.py"] * 2, 3)
+    asked = ["shop/pay.py", "shop/shop.py"]
+    assert await paths("callers", "charge", tests=False) == (asked, 1)
+    assert await paths("callees", "Shop.again", directory="tests") == (["shop/shop.py"], 1)
+    assert await paths("definition", "sell", directory="shop/*e.py") == (["shop/base.py"], 1)
+    reply = await ask("implementations", name="Base", kinds=["test"])
+    assert (reply["implementations"], reply["filtered_out"]) == ([], 1)
+
+
+async def test_definitions_come_with_their_text(ask: Any, app: App, project_id: str) -> None:
+    bodies = [
+        "    def sell(self, card):\n        raise NotImplementedError",
+        "    def sell(self, card):\n        self.log(card)\n"
+        "        return take(card) or pay.charge(None)",
+    ]
+    reply = await ask("definition", name="sell", body=True)
+    assert [one["body"] for one in reply["definitions"]] == bodies
+    assert "body_left" not in reply["definitions"][0]
+    reply = await ask("definition", place="shop/shop.py:9", body=True)
+    assert [one["body"] for one in reply["definitions"]] == [
+        "def charge(card):\n    return check(card)"
+    ]
+    most = len(as_text(await ask("definition", name="sell"))) + 200
+    reply = await ask("definition", name="sell", body=True, max_chars=most)
+    assert len(as_text(reply)) <= most
+    assert [(one["body"], one.get("body_left", 0)) for one in reply["definitions"]] == [
+        (bodies[0], 0), (bodies[1].rpartition("\n")[0], 1),
+    ]  # fmt: skip
+    question = SymbolQuestion("definition", name="sell", body=True)
+    report = await app.symbols.ask(question, project_id)
+    assert symbol_text(report, 1_000) == (
+        "2 definitions of sell\n"
+        "Base.sell shop/base.py:2-3 method\n"
+        "2      def sell(self, card):\n"
+        "3          raise NotImplementedError\n"
+        "Shop.sell shop/shop.py:7-9 method\n"
+        "7      def sell(self, card):\n"
+        "8          self.log(card)\n"
+        "9          return take(card) or pay.charge(None)"
+    )
+    assert symbol_text(report, 250) == (
+        "2 definitions of sell\n"
+        "Base.sell shop/base.py:2-3 method\n"
+        "2      def sell(self, card):\n"
+        "3          raise NotImplementedError\n"
+        "shop/shop.py:7-9 method Shop.sell: def sell(self, card):"
+    )
+    question = SymbolQuestion("definition", name="Shop.again", body=True)
+    report = await app.symbols.ask(question, project_id)
+    assert symbol_text(report, 100).splitlines()[1:] == [
+        "14      def again(self, card):", " …   [1 line]",
+    ]  # fmt: skip
+
+
+async def test_the_product_comes_first_and_what_is_only_possible_last(
+    make_repo: Any, app: App, call: Caller, project_id: str
+) -> None:
+    files = {
+        "pay.py": "def charge(card):\n    return card\n",
+        "gift.py": "class Gift:\n    def charge(self):\n        return self.charge()\n",
+        "card.py": "class Card:\n    def charge(self):\n        pass\n",
+        "examples/a.py": "from pay import charge\n\ncharge(1)\n",
+        "tests/test_a.py": "from pay import charge\n\ncharge(1)\n",
+        "web/shop.py": "def sell(it):\n    it.charge(1)\n\n\ndef more(it):\n    it.charge(2)\n",
+        "web/app.py": "from pay import charge\n\n\ndef run():\n    charge(1)\n    charge(2)\n",
+    }
+    await app.index(make_repo(files), project_id)
+    reply = await call.ok(
+        "symbol", operation="references", name="charge", limit=7, project_id=project_id
+    )
+    assert [(one["file_path"], one["line"]) for one in reply["references"]] == [
+        ("web/app.py", 5), ("web/app.py", 6), ("web/app.py", 1),
+        ("gift.py", 3),
+        ("examples/a.py", 3), ("examples/a.py", 1),
+        ("tests/test_a.py", 3),
+    ]  # fmt: skip
+    assert reply["left_out_by_folder"] == {"web": 2, "tests": 1}
+    report = await app.symbols.ask(SymbolQuestion("references", name="charge"), project_id)
+    assert symbol_text(report, 320).splitlines()[4:] == [
+        "web/app.py → charge",
+        "  1 import",
+        "  run 4-6: 5, 6",
+        "gift.py → Gift.charge",
+        "  Gift.charge 2-3: 3",
+        "more: 2 in examples/a.py",
+        "tests: 2 in tests/test_a.py",
+        "only possible: 2 in web/shop.py",
+    ]
+
+
 @pytest.mark.parametrize(
     ("arguments", "field"),
     [
+        ({"operation": "references", "name": "a", "kinds": ["test"], "tests": False}, "tests"),
+        ({"operation": "references", "name": "a", "body": True}, "body"),
+        ({"operation": "outline", "path": "shop", "directory": "shop"}, "directory"),
         ({"operation": "definition"}, "name"),
         ({"operation": "definition", "name": "a", "place": "a.py:1"}, "name"),
         ({"operation": "callers", "place": "nowhere"}, "place"),
@@ -282,14 +386,13 @@ async def test_agents_get_a_text(
         assert await text("references", name="charge") == (
             "5 uses of charge: 3 call, 2 import\n"
             "defined shop/pay.py:1-2 function: def charge(card):\n"
-            "shop/shop.py (0.95 imported from shop.pay)\n"
-            "  9 Shop.sell: return take(card) or pay.charge(None)\n"
-            "  9 Shop.sell: return take(card) or pay.charge(None)\n"
-            "  2 import from shop.pay import charge as take\n"
+            "shop/shop.py\n"
+            "  2  from shop.pay import charge as take\n"
+            "  Shop.sell 7-9: 9  return take(card) or pay.charge(None)\n"
             "tests:\n"
-            "tests/test_shop.py (0.95 imported from shop.pay)\n"
-            "  5 test_it: assert charge(1)\n"
-            "  1 import from shop.pay import charge\n"
+            "tests/test_shop.py\n"
+            "  1  from shop.pay import charge\n"
+            "  test_it 4-5: 5  assert charge(1)\n"
             "2 more uses of this name could not be resolved"
         )
         assert await text("callers", name="check", depth=2) == (
@@ -308,7 +411,26 @@ async def test_agents_get_a_text(
         )
         cut = await text("references", name="charge", max_chars=300)
         assert len(cut) <= 300
-        assert cut.splitlines()[-1].startswith("… ")
+        assert cut == (
+            "5 uses of charge: 3 call, 2 import\n"
+            "defined shop/pay.py:1-2 function: def charge(card):\n"
+            "shop/shop.py\n"
+            "  2 import\n"
+            "  Shop.sell 7-9: 9\n"
+            "tests:\n"
+            "tests/test_shop.py\n"
+            "  1 import\n"
+            "  test_it 4-5: 5\n"
+            "2 more uses of this name could not be resolved"
+        )
+        cut = await text("references", name="charge", max_chars=230)
+        assert cut.splitlines()[2:-1] == [
+            "shop/shop.py", "  2 import", "  Shop.sell 7-9: 9", "tests: 2 in tests/test_shop.py",
+        ]  # fmt: skip
+        cut = await text("references", name="charge", tests=False, max_chars=300)
+        assert cut.splitlines()[5:] == [
+            "2 more uses of this name could not be resolved", "filtered out: 2",
+        ]  # fmt: skip
 
 
 @pytest.mark.usefixtures("shop")

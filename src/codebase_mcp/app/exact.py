@@ -41,7 +41,7 @@ from codebase_mcp.search.exact import (
 )
 from codebase_mcp.search.scope import FileFilters, ScopedSnapshot
 from codebase_mcp.search.text_image import SnapshotTexts, TextImages, ended
-from codebase_mcp.search.text_pattern import Span, TextMatcher, TextQuery
+from codebase_mcp.search.text_pattern import Spans, TextMatcher, TextQuery
 from codebase_mcp.secrets.masking import mask_token
 from codebase_mcp.source.read import SourceText
 from codebase_mcp.source.source_tree import SourceTree, source_tree_at
@@ -430,18 +430,20 @@ class _Scan:
             text = ended(content.text.encode())
             if not self.matcher.is_in(text):
                 return
-        spans = list(self.matcher.spans(text))
+        spans = Spans(self.matcher.spans(text))
         self._read[file.snapshot.id, file.path] = text
         self._add(file, text, spans)
 
-    def _add(self, file: TextFile, text: bytes, spans: Sequence[Span]) -> None:
+    def _add(self, file: TextFile, text: bytes, spans: Spans) -> None:
         """Add the matches of a file: of a change those in lines that it touched."""
         if self.touched is not None:
             differing = self.touched.files.get((file.snapshot.id, file.path))
             is_old = file.snapshot.id in self.touched.old
-            spans = within_change(spans, text, differing, is_old=is_old) if differing else ()
+            if differing is None:
+                return
+            spans = within_change(spans, text, differing, is_old=is_old)
         if spans:
-            self.matches.append(FileMatches(file, tuple(spans), file.text_id in self.definers))
+            self.matches.append(FileMatches(file, spans, file.text_id in self.definers))
 
     async def with_lines(self, tx: Transaction) -> list[FileMatches]:
         """The files in the order of a reader; the first with their lines, up to the limit."""

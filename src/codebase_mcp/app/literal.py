@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from codebase_mcp.database.connection import Transaction
@@ -89,7 +90,7 @@ async def _lines_in(
 def _numbers(text: bytes, spans: Iterable[Span]) -> list[int]:
     """The numbers of the lines at which some matches begin."""
     numbers, number, position = list[int](), 1, 0
-    for first, _ in list(spans)[:_MOST_LINES]:
+    for first, _ in islice(spans, _MOST_LINES):
         number += text.count(b"\n", position, first)
         position = first
         numbers.append(number)

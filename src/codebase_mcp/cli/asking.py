@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import os
 import sys
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -97,7 +98,7 @@ async def grep(options: argparse.Namespace, settings: Settings) -> int:
                 shell.identity,
                 filters=answers.file_filters(
                     file_type=options.file_type,
-                    directory=options.directory,
+                    directory=options.directory if options.path is None else _below(options.path),
                     kinds=options.kind or (),
                 ),
                 repository=repository,
@@ -116,6 +117,19 @@ async def grep(options: argparse.Namespace, settings: Settings) -> int:
 
         show(exact_text(answer, reply_budget(settings)), answer.latency_ms)
     return 0 if answer.files else 1
+
+
+def _below(path: str) -> str | None:
+    """A path as the filter has it: below the top of the work tree around the working directory."""
+    from codebase_mcp.source.git_directory import work_tree_of  # noqa: PLC0415
+
+    top = work_tree_of(Path.cwd()) or Path.cwd()
+    directory = os.path.relpath(path, top)
+    if Path(directory).parts[:1] == ("..",):
+        message = f"path is outside of {top}"
+        hint = "Ask from within the repository that has it."
+        raise InvalidInput.of("path", path, message, rule="within the repository", hint=hint)
+    return None if directory == "." else directory
 
 
 async def log_search(options: argparse.Namespace, settings: Settings) -> int:
@@ -223,7 +237,7 @@ def _commit_json(commit: FoundCommit) -> dict[str, Any]:
 
 async def symbol(options: argparse.Namespace, settings: Settings) -> int:
     """Answer a question about a name, a place or a path."""
-    from codebase_mcp.tools.answers import symbol_question  # noqa: PLC0415 - not for the help
+    from codebase_mcp.tools import answers  # noqa: PLC0415 - not for the help
 
     operation, target = options.operation, options.target
     if target is None:
@@ -236,8 +250,24 @@ async def symbol(options: argparse.Namespace, settings: Settings) -> int:
             rule=", ".join(SYMBOL_OPERATIONS),
             hint=f"The operations are {', '.join(SYMBOL_OPERATIONS)}.",
         )
-    question = symbol_question(
-        operation, target, ref=options.ref, depth=options.depth, limit=options.limit
+    if options.body and operation != "definition":
+        message = "--body is for definitions"
+        raise InvalidInput.of("body", True, message, rule="with definition")
+    if (operation == "path") != (options.to is not None):
+        message = "A path of calls leads to a name: symbol path NAME --to NAME"
+        raise InvalidInput.of("to", options.to, message, rule="with path")
+    question = answers.symbol_question(
+        operation,
+        target,
+        ref=options.ref,
+        depth=options.depth,
+        limit=options.limit,
+        body=options.body,
+        to=options.to,
+        filters=answers.file_filters(
+            kinds=answers.kinds_of_files(options.kind, tests=not options.no_tests),
+            directory=options.directory,
+        ),
     )
     async with open_shell(settings) as shell:
         app, project, repository = await shell.scope(options)

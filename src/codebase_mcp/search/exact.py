@@ -6,17 +6,14 @@ Pure but for the texts that it is given: matches in, files and lines in the orde
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 
-from codebase_mcp.model import SourceFile, Symbol
+from codebase_mcp.model import KINDS, SourceFile, Symbol
 from codebase_mcp.search.changes import LineChanges
 from codebase_mcp.search.scope import ScopedSnapshot
-from codebase_mcp.search.text_pattern import Span
-
-# Files are shown in this order of their kinds.
-KINDS = ("code", "config", "test", "docs", "generated", "vendored")
+from codebase_mcp.search.text_pattern import Spans
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +54,7 @@ class FileMatches:
     """
 
     file: TextFile
-    spans: tuple[Span, ...] = field(repr=False)
+    spans: Spans = field(repr=False)
     defines: bool = False
     lines: tuple[Line, ...] = ()
     around: Mapping[int, str] = field(default_factory=dict)
@@ -70,7 +67,7 @@ class FileMatches:
 
 def ordered(files: Iterable[FileMatches]) -> list[FileMatches]:
     """Code before tests, documents and vendored files; what defines the name first."""
-    ranks = {kind: rank for rank, kind in enumerate(KINDS)}
+    ranks: dict[str, int] = {kind: rank for rank, kind in enumerate(KINDS)}
 
     def rank(matches: FileMatches) -> tuple[object, ...]:
         file = matches.file
@@ -80,17 +77,15 @@ def ordered(files: Iterable[FileMatches]) -> list[FileMatches]:
     return sorted(files, key=rank)
 
 
-def within_change(
-    spans: Sequence[Span], text: bytes, differing: LineChanges, *, is_old: bool
-) -> list[Span]:
+def within_change(spans: Spans, text: bytes, differing: LineChanges, *, is_old: bool) -> Spans:
     """The matches in lines that a change added or changed, or removed from the old text."""
     touched = differing.removed if is_old else (*differing.added, *differing.changed)
     ends = _line_ends(text)
-    return [
+    return Spans(
         span
         for span in spans
         if any(first <= bisect_right(ends, span[0]) + 1 <= last for first, last in touched)
-    ]
+    )
 
 
 def with_lines(
@@ -107,7 +102,7 @@ def with_lines(
     ends = _line_ends(text)
     lines: list[Line] = []
     around: dict[int, str] = {}
-    for first, last in matches.spans[:limit]:
+    for first, last in islice(matches.spans, limit):
         number = bisect_right(ends, first) + 1
         end_line = bisect_right(ends, max(first, last - 1)) + 1
         holder = _innermost(definitions, number)
@@ -125,26 +120,6 @@ def with_lines(
             if context_lines and near <= len(ends):
                 around[near] = _text_of(text, ends, near)
     return replace(matches, lines=tuple(lines), around=around)
-
-
-def folders_of(counts: Iterable[tuple[str, int]], most: int) -> dict[str, tuple[int, int]]:
-    """How many lines match in how many files, by folder, the most first.
-
-    ``counts`` are the path and the number of lines of each file. The folders are as deep as it
-    takes to have half of ``most``, which may give more.
-    """
-    every = [(path.split("/")[:-1], count) for path, count in counts]
-    depth, deepest = 1, max((len(steps) for steps, _ in every), default=0)
-    while True:
-        lines: Counter[str] = Counter()
-        numbers: Counter[str] = Counter()
-        for steps, count in every:
-            folder = "/".join(steps[:depth]) or "."
-            lines[folder] += count
-            numbers[folder] += 1
-        if 2 * len(lines) > most or depth >= deepest:
-            return {folder: (count, numbers[folder]) for folder, count in lines.most_common()}
-        depth += 1
 
 
 def _line_ends(text: bytes) -> list[int]:

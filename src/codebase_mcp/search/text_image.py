@@ -36,7 +36,7 @@ from numpy.typing import NDArray
 from codebase_mcp.database.connection import Transaction
 from codebase_mcp.database.literals import array_literal
 from codebase_mcp.database.queries import load_queries
-from codebase_mcp.search.text_pattern import OTHER_CASES, Span, TextMatcher
+from codebase_mcp.search.text_pattern import OTHER_CASES, Spans, TextMatcher
 
 _SQL = load_queries("codebase_mcp.search", "exact.sql")
 _log = logging.getLogger(__name__)
@@ -161,10 +161,10 @@ def _trigrams(text: bytes) -> NDArray[np.uint32]:
 class TextMatches:
     """Where a pattern matches, by the id of the text; ``is_complete`` unless time ran out."""
 
-    spans: dict[int, list[Span]] = field(default_factory=dict)
+    spans: dict[int, Spans] = field(default_factory=dict)
     is_complete: bool = True
 
-    def add(self, text_id: int, spans: list[Span]) -> None:
+    def add(self, text_id: int, spans: Spans) -> None:
         """Add the matches of a text, if it has any."""
         if spans:
             self.spans[text_id] = spans
@@ -190,7 +190,7 @@ class SnapshotTexts:
         try:
             for text_id, text in self.beside.items():
                 if ids is None or text_id in ids:
-                    matches.add(text_id, list(matcher.spans(text, check)))
+                    matches.add(text_id, Spans(matcher.spans(text, check)))
         except TimeoutError:
             matches.is_complete = False
         image = self.image
@@ -231,15 +231,15 @@ def _scan(
             for text_id, (start, end) in zip(ids, pairwise(starts), strict=True):
                 check()
                 own = text[start:end]
-                matches.add(text_id, list(matcher.spans(own, check)))
+                matches.add(text_id, Spans(matcher.spans(own, check)))
         else:
-            offset, after, spans = 0, 0, list[Span]()
+            offset, after, spans = 0, 0, Spans()
             for first, last in matcher.spans(text, check):
                 if first >= after:
                     number = bisect_right(starts, first) - 1
                     offset, after = starts[number : number + 2]
-                    matches.spans[ids[number]] = spans = []
-                spans.append((first - offset, last - offset))
+                    matches.spans[ids[number]] = spans = Spans()
+                spans.append(first - offset, last - offset)
     except TimeoutError:
         matches.is_complete = False
     return matches
@@ -379,15 +379,15 @@ class TextImages:
 async def _write(tx: Transaction, ids: Sequence[int], out: IO[bytes]) -> None:
     """Write an image of texts, which are read from the database in batches."""
     order = list(dict.fromkeys(ids))
-    image = _ImageWriter(out)
+    image = ImageWriter(out)
     for first in range(0, len(order), _BATCH_TEXTS):
         texts = await _load(tx, order[first : first + _BATCH_TEXTS])
         await asyncio.to_thread(image.write, texts)
     await asyncio.to_thread(image.finish)
 
 
-class _ImageWriter:
-    """Writes texts as an image to a file."""
+class ImageWriter:
+    """Writes texts, each with a line end behind its last line, as an image to a file."""
 
     def __init__(self, out: IO[bytes]) -> None:
         self._out = out

@@ -7,9 +7,10 @@ ends match nothing but the anchors, unless a pattern may span lines.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator, Sequence
+from array import array
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import chain, islice
 from re import _constants as nodes  # type: ignore[attr-defined]
 from re import _parser as parser  # type: ignore[attr-defined]
 from typing import Any
@@ -25,7 +26,10 @@ _SLICE_BYTES = 1 << 20
 
 # A pattern is tested on the lines that hold a text which it requires. Where more lines of a slice
 # hold it than this, the pattern is tested on all lines.
-_MOST_LINES = 500
+_MOST_LINES = 200
+
+# So many further matches of a line are passed over, which is faster than a new search.
+_MOST_FURTHER = 2
 _LEAST_REQUIRED_BYTES = 3
 
 # What RE2 lacks: how it begins in a pattern, its name, and what to do instead.
@@ -49,6 +53,24 @@ _SETS_OF_OTHERS = re.compile(r"\[[^\]]*(?:\[|--|&&|~~|\|\|)")
 OTHER_CASES = (b"\xc5\xbf", b"\xe2\x84\xaa")
 
 Span = tuple[int, int]
+
+
+class Spans:
+    """Spans of a text, of eight bytes each: a pattern may match a million lines."""
+
+    def __init__(self, spans: Iterable[Span] = ()) -> None:
+        self._offsets = array("I", chain.from_iterable(spans))
+
+    def append(self, first: int, last: int) -> None:
+        self._offsets.append(first)
+        self._offsets.append(last)
+
+    def __iter__(self) -> Iterator[Span]:
+        offsets = iter(self._offsets)
+        return zip(offsets, offsets, strict=True)
+
+    def __len__(self) -> int:
+        return len(self._offsets) // 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,13 +184,22 @@ class TextMatcher:
 
     def _matches(self, text: bytes, start: int, end: int) -> Iterator[Span]:
         """The first match of each line; of a pattern that spans lines each match."""
-        search, by_match = self._regex.search, self.spans_lines
-        while start < end and (match := search(text, start, end)):
-            first, last = match.span()
-            if first >= end:
+        by_match, further = self.spans_lines, 0
+        while start < end:
+            for match in self._regex.finditer(text, start, end):
+                first, last = match.span()
+                if first >= end:
+                    return
+                if first >= start:
+                    yield first, last
+                    start = max(last, first + 1) if by_match else _line_end(text, last, end)
+                    further = 0
+                elif further == _MOST_FURTHER:  # begin anew in the next line
+                    break
+                else:
+                    further += 1
+            else:
                 return
-            yield first, last
-            start = max(last, first + 1) if by_match else _line_end(text, last, end)
 
     def _in_lines_with(
         self, folded: bytes, required: bytes, text: bytes, start: int, end: int
@@ -219,6 +250,8 @@ def _options(*, never_nl: bool = False, case_sensitive: bool = True) -> Any:
 def _line_filter(query: TextQuery, required: Sequence[Collection[str]]) -> bytes | None:
     """The longest text that each matching line holds, in lower case if case is ignored."""
     texts = [text for alternatives in required if len(alternatives) == 1 for text in alternatives]
+    if not query.regex and (query.pattern.isascii() or not query.ignores_case):
+        texts = [query.pattern]
     longest = max(texts, key=len, default="").encode()
     return (longest.lower() if query.ignores_case else longest) or None
 

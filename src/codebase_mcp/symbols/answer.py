@@ -2,24 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Literal
+from uuid import UUID
 
 from codebase_mcp.database.connection import Transaction
 from codebase_mcp.errors import NotFound
-from codebase_mcp.model import Symbol
+from codebase_mcp.model import Symbol, extension_of
+from codebase_mcp.search.scope import FileFilters
 from codebase_mcp.symbols.candidates import LEAST
 from codebase_mcp.symbols.definition import Definition, File, FoundUse
 from codebase_mcp.symbols.hierarchy import CallTree, Implementation, call_tree, implementations_of
 from codebase_mcp.symbols.lookup import Place, at_place, definitions_named, file_at, resolve_uses
+from codebase_mcp.symbols.paths import CallPaths, call_paths
 from codebase_mcp.symbols.references import References, references_to
 from codebase_mcp.symbols.storage import MOST_FILES, load_outlines, load_texts
 
-Operation = Literal["definition", "references", "callers", "callees", "implementations", "outline"]
+Operation = Literal[
+    "definition", "references", "callers", "callees", "path", "implementations", "outline"
+]
 
 # A name with more definitions is too common for a tree.
 MAX_TARGETS = 20
+
+# The filters name no repository: which ones are meant is decided before.
+_ANY = UUID(int=0)
 
 # More than the depth of any definition.
 _DEEPEST = 100
@@ -30,22 +38,46 @@ _HEAD_LINES = 12
 
 @dataclass(frozen=True, slots=True)
 class SymbolQuestion:
-    """A question about a name or a line; an outline is about a path."""
+    """A question about a name or a line; an outline is about a path.
+
+    A question for a path of calls says where it leads to. Answers list what is in files that pass
+    the filters; ``body`` asks for the text of definitions.
+    """
 
     operation: Operation
     name: str | None = None
     place: Place | None = None
     path: str | None = None
+    to: str | None = None
+    to_place: Place | None = None
     ref: str | None = None
     depth: int = 1
     limit: int = 50
+    body: bool = False
+    filters: FileFilters = field(default_factory=FileFilters)
 
     @property
     def subject(self) -> str:
         """The name, ``path:line`` or path of the question, as the caller wrote it."""
-        if self.place is not None:
-            return f"{self.place.path}:{self.place.line}"
-        return self.name or self.path or "."
+        return _subject(self.name, self.place) or self.path or "."
+
+    @property
+    def to_subject(self) -> str:
+        """The same of where a path leads to."""
+        return _subject(self.to, self.to_place)
+
+    def is_asked(self) -> Callable[[File], bool]:
+        """A function that says whether the question is about a file."""
+        if not self.filters.narrow:
+            return lambda _: True
+        passes = self.filters.test()
+        return lambda file: passes(
+            _ANY, file.path, extension_of(file.path), file.language, file.kind
+        )
+
+
+def _subject(name: str | None, place: Place | None) -> str:
+    return f"{place.path}:{place.line}" if place else name or ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,16 +106,19 @@ class SymbolFacts:
     """The answer to a question; which fields are set depends on the operation.
 
     ``used`` are the names that the line of a place uses, and their definitions. ``unresolved``
-    counts uses that may belong to the answer. ``texts`` has the lines of the texts shown, by blob.
+    counts uses that may belong to the answer, ``elsewhere`` entries in files that are not asked
+    about. ``texts`` has the lines of the texts shown, by blob.
     """
 
     definitions: tuple[Definition, ...] = ()
     used: tuple[FoundUse, ...] = ()
     references: References | None = None
     calls: CallTree | None = None
+    paths: CallPaths | None = None
     implementations: tuple[Implementation, ...] = ()
     outline: TreeOutline | None = None
     unresolved: int = 0
+    elsewhere: int = 0
     texts: Mapping[int, Sequence[str]] | None = None
 
     def signature(self, definition: Definition) -> str:
@@ -95,6 +130,11 @@ class SymbolFacts:
         lines = (self.texts or {}).get(blob_id, ())[definition.start_line - 1 : definition.end_line]
         head = [line.strip() for line in lines[:_HEAD_LINES]]
         return next((line for line in head if definition.name in line), head[0] if head else "")
+
+    def body(self, definition: Definition) -> Sequence[str]:
+        """The lines of a definition."""
+        lines = (self.texts or {}).get(definition.file.blob_id, ())
+        return lines[definition.start_line - 1 : definition.end_line]
 
     def line(self, blob_id: int, number: int) -> str:
         """A line of a text."""
@@ -118,9 +158,16 @@ async def answer(
         return SymbolFacts(outline=outline, texts=await load_texts(tx, blobs))
     if question.operation == "references" and question.place is None:
         assert question.name is not None
-        references = await references_to(tx, question.name, snapshot_ids)
+        references = await references_to(
+            tx, question.name, snapshot_ids, is_asked=question.is_asked()
+        )
         return await _with_texts(tx, question, _facts_of(references))
     targets, used = await _targets(tx, question, snapshot_ids)
+    if question.operation == "path":
+        goal = replace(question, name=question.to, place=question.to_place)
+        ends, _ = await _targets(tx, goal, snapshot_ids)
+        paths = await call_paths(tx, targets, ends, snapshot_ids, question.is_asked())
+        return await _with_texts(tx, question, SymbolFacts(tuple(targets), paths=paths))
     return await _with_texts(tx, question, await _facts(tx, question, snapshot_ids, targets, used))
 
 
@@ -150,26 +197,39 @@ async def _facts(
 ) -> SymbolFacts:
     definitions = tuple(targets)
     few = targets[:MAX_TARGETS]
+    is_asked = question.is_asked()
     if question.operation == "definition":
-        return SymbolFacts(definitions, used)
+        asked = tuple(definition for definition in definitions if is_asked(definition.file))
+        return SymbolFacts(asked, used, elsewhere=len(definitions) - len(asked))
     if question.operation == "references":
-        references = await references_to(tx, targets[0].name, snapshot_ids, only=targets)
+        references = await references_to(
+            tx, targets[0].name, snapshot_ids, only=targets, is_asked=is_asked
+        )
         return _facts_of(references)
     if question.operation == "implementations":
         implementations, unresolved = await implementations_of(
             tx, few, snapshot_ids, question.depth
         )
         return SymbolFacts(
-            definitions, implementations=tuple(implementations), unresolved=unresolved
+            definitions,
+            implementations=tuple(i for i in implementations if is_asked(i.file)),
+            unresolved=unresolved,
+            elsewhere=sum(not is_asked(i.file) for i in implementations),
         )
     is_up = question.operation == "callers"
-    calls = await call_tree(tx, few, snapshot_ids, question.depth, is_up=is_up)
-    return SymbolFacts(definitions, calls=calls, unresolved=calls.unresolved)
+    calls = await call_tree(tx, few, snapshot_ids, question.depth, is_up=is_up, is_asked=is_asked)
+    calls = replace(calls, not_followed=calls.not_followed + len(targets) - len(few))
+    return SymbolFacts(
+        definitions, calls=calls, unresolved=calls.unresolved, elsewhere=calls.elsewhere
+    )
 
 
 def _facts_of(references: References) -> SymbolFacts:
     return SymbolFacts(
-        references.definitions, references=references, unresolved=references.unresolved
+        references.definitions,
+        references=references,
+        unresolved=references.unresolved,
+        elsewhere=references.elsewhere,
     )
 
 
@@ -215,4 +275,6 @@ async def _with_texts(tx: Transaction, question: SymbolQuestion, facts: SymbolFa
         for implementation in facts.implementations[: question.limit]
         if implementation.definition is not None
     }
+    if facts.paths is not None:
+        blobs |= {end.file.blob_id for end in facts.paths.ends[: question.limit]}
     return replace(facts, texts=await load_texts(tx, blobs))

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 
-from codebase_mcp.model import FileKind, Reference, ReferenceKind, Symbol
+from codebase_mcp.model import KINDS, FileKind, Reference, ReferenceKind, Symbol
 
 # Kinds of definitions that no file uses by name.
 PROSE_KINDS = frozenset({"section", "key", "selector"})
@@ -19,6 +20,11 @@ CALLABLE_KINDS = TYPE_KINDS | {"function", "method", "macro"}
 
 CALLS = frozenset({ReferenceKind.CALL, ReferenceKind.NEW})
 
+# Code is for the product, unless it is in a folder of this name.
+_ASIDE = re.compile(
+    r"(?:^|/)(?:bench(?:es|marks?)?|demos?|examples?|samples?|tutorials?)/", re.IGNORECASE
+)
+_RANKS: dict[str, int] = {kind: rank for rank, kind in enumerate(KINDS)}
 
 DefinitionKey = tuple[int, str, int, str]
 """Identifies a definition: its snapshot, path, first line and qualified name."""
@@ -36,6 +42,13 @@ class File(NamedTuple):
     @property
     def is_test(self) -> bool:
         return self.kind == FileKind.TEST
+
+    @property
+    def rank(self) -> float:
+        """Its place in the order of kinds: code first, and before tests examples and the like."""
+        rank = _RANKS[self.kind]
+        is_aside = self.kind == FileKind.CODE and _ASIDE.search(self.path)
+        return _RANKS[FileKind.TEST] - 0.5 if is_aside else rank
 
 
 @dataclass(frozen=True, slots=True)

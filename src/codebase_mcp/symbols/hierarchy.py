@@ -6,7 +6,7 @@ sure are followed further, and only the first definitions of a level.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 
@@ -50,12 +50,16 @@ class Call:
     """
 
     definition: Definition | None
-    path: str
+    file: File
     lines: list[int]
     confidence: float
     reason: str
     is_again: bool = False
     calls: list[Call] = field(default_factory=list)
+
+    @property
+    def path(self) -> str:
+        return self.file.path
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,13 +67,15 @@ class CallTree:
     """The calls of some definitions.
 
     ``unresolved`` counts on the first level: what else may call them, or the names that they call
-    and that are not defined here.
+    and that are not defined here. ``elsewhere`` counts calls from or of files that are not asked
+    about.
     """
 
     definitions: tuple[Definition, ...]
     calls: Mapping[DefinitionKey, list[Call]]
     unresolved: int = 0
     not_followed: int = 0
+    elsewhere: int = 0
 
 
 async def call_tree(
@@ -79,13 +85,17 @@ async def call_tree(
     depth: int,
     *,
     is_up: bool,
+    is_asked: Callable[[File], bool] = lambda _: True,
 ) -> CallTree:
-    """The callers of some definitions if ``is_up``, else their callees; down to ``depth``."""
+    """The callers of some definitions if ``is_up``, else their callees; down to ``depth``.
+
+    What is not in files that are asked about is left out, and not followed.
+    """
     tree: dict[DefinitionKey, list[Call]] = {target.key: [] for target in targets}
     parents = tree
     seen = set(tree)
     level = list(targets)
-    unresolved = not_followed = 0
+    unresolved = not_followed = elsewhere = 0
     for step in range(depth):
         if is_up:
             uses = await uses_of(
@@ -99,7 +109,12 @@ async def call_tree(
         if step == 0:
             unresolved = unresolved_here
         for key, calls_of_key in calls.items():
-            parents[key] += calls_of_key
+            asked = [call for call in calls_of_key if is_asked(call.file)]
+            elsewhere += sum(len(call.lines) for call in calls_of_key) - sum(
+                len(call.lines) for call in asked
+            )
+            calls[key] = asked
+            parents[key] += asked
         nodes = list(chain.from_iterable(calls.values()))
         level, not_followed = _next_level(nodes, seen, not_followed, is_last=step == depth - 1)
         if is_up:
@@ -109,7 +124,7 @@ async def call_tree(
         parents = _expanded(nodes, level)
         if not level:
             break
-    return CallTree(tuple(targets), tree, unresolved, not_followed)
+    return CallTree(tuple(targets), tree, unresolved, not_followed, elsewhere)
 
 
 def _expanded(
@@ -150,7 +165,7 @@ def _callers_of_each(
 
 
 def _callers(calls: Sequence[FoundUse]) -> list[Call]:
-    """The definitions that some calls are in, code before tests, the surest first."""
+    """The definitions that some calls are in, the product first, there the surest."""
     by_caller: dict[tuple[File, tuple[int, str] | None], Call] = {}
     for match in calls:
         use = match.use
@@ -159,7 +174,7 @@ def _callers(calls: Sequence[FoundUse]) -> list[Call]:
         key = use.file, (within.start_line, within.qualified) if within else None
         if key not in by_caller:
             caller = Definition.of(use.file, within) if within else None
-            by_caller[key] = Call(caller, use.file.path, [], match.confidence, match.reason)
+            by_caller[key] = Call(caller, use.file, [], match.confidence, match.reason)
         call = by_caller[key]
         if use.line not in call.lines:
             call.lines.append(use.line)
@@ -168,7 +183,7 @@ def _callers(calls: Sequence[FoundUse]) -> list[Call]:
     for call in by_caller.values():
         call.lines.sort()
     ordered = sorted(
-        (file.is_test, -call.confidence, call.path, call.lines, number)
+        (file.rank, -call.confidence, call.path, call.lines, number)
         for number, ((file, _), call) in enumerate(by_caller.items())
     )
     every = list(by_caller.values())
@@ -196,7 +211,7 @@ async def _callees(
             continue
         callee = best.definition
         call = callees[caller.key].setdefault(
-            callee.key, Call(callee, callee.file.path, [], best.confidence, best.reason)
+            callee.key, Call(callee, callee.file, [], best.confidence, best.reason)
         )
         if use.line not in call.lines:
             call.lines.append(use.line)
@@ -211,12 +226,16 @@ class Implementation:
     """
 
     definition: Definition | None
-    path: str
+    file: File
     line: int
     of: str
     level: int
     confidence: float
     reason: str
+
+    @property
+    def path(self) -> str:
+        return self.file.path
 
 
 async def implementations_of(
@@ -249,7 +268,7 @@ async def implementations_of(
             implementations += [
                 Implementation(
                     definition,
-                    definition.file.path,
+                    definition.file,
                     definition.start_line,
                     subclass.of,
                     subclass.level,
@@ -295,7 +314,7 @@ async def _subclasses(
             implementations.append(
                 Implementation(
                     own,
-                    use.file.path,
+                    use.file,
                     use.line,
                     match.definition.name,
                     step,

@@ -10,7 +10,7 @@ from itertools import chain
 
 from codebase_mcp.database.connection import Transaction
 from codebase_mcp.errors import InvalidInput, NotFound
-from codebase_mcp.model import FileKind, ReferenceKind
+from codebase_mcp.model import ReferenceKind
 from codebase_mcp.search.literal import exact_text
 from codebase_mcp.search.vocabulary import edit_distance
 from codebase_mcp.symbols.definition import (
@@ -40,7 +40,6 @@ from codebase_mcp.text.tokens import fold
 
 _SEPARATORS = re.compile(r"::|->|[.#\\/]+")
 _PLACE = re.compile(r"(?P<path>.+?):(?P<line>\d+)(?:[-:]\d+)?")
-_KINDS = {FileKind.CODE: 0, FileKind.CONFIG: 1, FileKind.DOCS: 1, FileKind.TEST: 2}
 _MAX_HINTS = 5
 _DEEPEST = 100
 # With more classes that have a method of a name, the imports of a file do not tell them apart.
@@ -133,11 +132,11 @@ def _held_in(definition: Definition) -> list[str]:
 
 
 def in_order(definitions: Iterable[Definition]) -> list[Definition]:
-    """Code before tests, types before their members, then by path and line."""
+    """Code of the product first, types before their members, then by path and line."""
     return sorted(
         definitions,
         key=lambda definition: (
-            _KINDS.get(FileKind(definition.file.kind), 3),
+            definition.file.rank,
             definition.depth,
             definition.file.path,
             definition.start_line,
@@ -289,7 +288,7 @@ async def resolve_uses(
     handed_on: set[str] = set()
     if definitions is None:
         used = {use.name for use in uses}
-        definitions = await load_definitions(tx, used | names, snapshot_ids)
+        definitions = await load_definitions(tx, used | names, snapshot_ids, without=PROSE_KINDS)
         handed_on = names & {definition.name for definition in definitions}
     handed_on |= receivers & ({definition.holder for definition in definitions} - {""})
     imports = []

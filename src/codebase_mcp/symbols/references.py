@@ -7,7 +7,7 @@ common name some files are read, of a very common name none.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,7 +31,7 @@ from codebase_mcp.symbols.lookup import (
     resolve_loaded,
     resolve_names,
 )
-from codebase_mcp.symbols.resolve import SURE
+from codebase_mcp.symbols.resolve import LIKELY, SURE
 from codebase_mcp.symbols.storage import aside, load_names
 
 _UNDEFINED = "not defined here, by its name alone"
@@ -48,10 +48,13 @@ _COUNTED = frozenset(ReferenceKind) - {ReferenceKind.IMPORT}
 
 @dataclass(frozen=True, slots=True)
 class References:
-    """The uses of some definitions: those of code before those of tests, grouped by file.
+    """The uses of some definitions: those of the product first, grouped by file.
+
+    Uses that are only possible come last.
 
     ``unlikely`` uses of the name mean something else. ``unresolved`` uses may: their import or the
-    type of their object is unknown. ``kinds`` counts ``uses`` by kind.
+    type of their object is unknown. ``kinds`` counts ``uses`` by kind. ``elsewhere`` counts the
+    uses in files that are not asked about.
     """
 
     definitions: tuple[Definition, ...]
@@ -59,6 +62,7 @@ class References:
     unlikely: int
     unresolved: int
     kinds: Mapping[ReferenceKind, int]
+    elsewhere: int = 0
 
 
 async def references_to(
@@ -67,8 +71,9 @@ async def references_to(
     snapshot_ids: Sequence[int],
     *,
     only: Collection[Definition] = (),
+    is_asked: Callable[[File], bool] = lambda _: True,
 ) -> References:
-    """The uses of what a name means, or of some definitions of this name.
+    """The uses in some files of what a name means, or of some definitions of this name.
 
     Raises:
         NotFound: nothing defines or uses the name.
@@ -81,22 +86,28 @@ async def references_to(
         definitions, uses = await resolve_names(tx, written, snapshot_ids)
     if not targets and (len(parts) > 1 or not uses):
         raise await not_defined(tx, name, definitions, snapshot_ids)
-    return await aside(len(uses), _references, targets, uses)
+    return await aside(len(uses), _references, targets, uses, is_asked)
 
 
-def _references(targets: Sequence[Definition], uses: Sequence[ResolvedUse]) -> References:
+def _references(
+    targets: Sequence[Definition], uses: Sequence[ResolvedUse], is_asked: Callable[[File], bool]
+) -> References:
     if targets:
         meanings = meaning({target.key for target in targets}, uses)
     else:
         meanings = [FoundUse(use.use, use.around, None, BY_NAME, _UNDEFINED) for use in uses]
-    likely = in_order([use for use in meanings if use.confidence >= LEAST])
-    unresolved = _count_unresolved(targets, uses, len(meanings) - len(likely))
+    asked = {use.use.file: is_asked(use.use.file) for use in uses}
+    there = [match for match in meanings if asked[match.use.file]]
+    likely = in_order([match for match in there if match.confidence >= LEAST])
+    uses = [use for use in uses if asked[use.use.file]]
+    unresolved = _count_unresolved(targets, uses, len(there) - len(likely))
     return References(
         tuple(targets),
         tuple(likely),
         len(uses) - len(likely) - unresolved,
         unresolved,
         Counter(match.use.kind for match in likely),
+        sum(not asked[match.use.file] and match.confidence >= LEAST for match in meanings),
     )
 
 
@@ -158,16 +169,21 @@ def meaning(targets: Collection[DefinitionKey], uses: Iterable[ResolvedUse]) -> 
 
 
 def in_order(uses: Sequence[FoundUse]) -> list[FoundUse]:
-    """By file: code before tests, the surest and most used files first; there by kind and line."""
+    """By file: the product first, the surest and most used files first; there by kind and line.
+
+    What is only possible comes last.
+    """
     kinds = Counter(match.use.kind for match in uses)
     files = Counter(match.use.file for match in uses)
+    ranks = {file: file.rank for file in files}
     sure: dict[File, float] = {}
     for match in uses:
         sure[match.use.file] = max(sure.get(match.use.file, 0.0), match.confidence)
 
     def order(match: FoundUse) -> tuple[Any, ...]:
         use, file = match.use, match.use.file
-        return file.is_test, -sure[file], -files[file], file, -kinds[use.kind], use.kind, use.line
+        by_file = ranks[file], -sure[file], -files[file], file
+        return match.confidence < LIKELY, *by_file, -kinds[use.kind], use.kind, use.line
 
     return sorted(uses, key=order)
 

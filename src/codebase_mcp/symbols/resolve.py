@@ -44,8 +44,9 @@ from codebase_mcp.symbols.languages import SELF, SUPER, Language, Modules, Reach
 from codebase_mcp.symbols.packages import PackageNames
 from codebase_mcp.text.tokens import fold
 
-# How sure each rule is; from SURE on a use counts as resolved.
+# How sure each rule is; from SURE on a use counts as resolved, below LIKELY as only possible.
 SURE = 0.8
+LIKELY = 0.5
 SCOPE = 0.95
 IMPORTED = 0.95
 HANDED_ON = 0.9

@@ -71,10 +71,14 @@ async def load_states(tx: Transaction, snapshot_ids: Sequence[int] | None) -> li
 
 
 async def load_definitions(
-    tx: Transaction, names: Collection[str], snapshot_ids: Sequence[int]
+    tx: Transaction,
+    names: Collection[str],
+    snapshot_ids: Sequence[int],
+    *,
+    without: Collection[str] = (),
 ) -> list[Definition]:
-    """The definitions of some names, in any case."""
-    [rows] = await tx.fetch_many([_definitions(names, snapshot_ids)])
+    """The definitions of some names, in any case, without some kinds."""
+    [rows] = await tx.fetch_many([_definitions(names, snapshot_ids, without=without)])
     return _as_definitions(rows)
 
 
@@ -93,11 +97,15 @@ async def load_names(
     *,
     most_definitions: int = _MAX_DEFINITIONS,
     most_files: int = _MAX_USING_FILES,
+    without: Collection[str] = (),
 ) -> tuple[list[Definition], list[Use]]:
-    """The definitions of some names, in any case, and where these names are used, as written."""
+    """The definitions of some names, in any case, and where these names are used, as written.
+
+    Definitions of the kinds ``without`` are left out.
+    """
     definitions, uses = await tx.fetch_many(
         [
-            _definitions(names, snapshot_ids, most_definitions),
+            _definitions(names, snapshot_ids, most_definitions, without),
             _named_uses(names, snapshot_ids, most=most_files),
         ]
     )
@@ -120,11 +128,15 @@ async def load_uses(
 
 
 def _definitions(
-    names: Collection[str], snapshot_ids: Sequence[int], most: int = _MAX_DEFINITIONS
+    names: Collection[str],
+    snapshot_ids: Sequence[int],
+    most: int = _MAX_DEFINITIONS,
+    without: Collection[str] = (),
 ) -> Statement:
     return _SQL["definitions"], {
         "folded": list({fold(name) for name in names}),
         "snapshots": list(snapshot_ids),
+        "without": list(without),
         "most": most,
     }
 
@@ -286,6 +298,13 @@ async def load_texts(tx: Transaction, blob_ids: Collection[int]) -> dict[int, li
     [rows] = await tx.fetch_last([(_SEARCH["texts"], {"blobs": array_literal(blob_ids)})])
     count = sum(len(text) for _, text in rows) // _LINE_CHARS
     return await aside(count, _split, rows)
+
+
+async def load_lines(tx: Transaction, blob_ids: Collection[int]) -> dict[int, list[str]]:
+    """The lines of some texts, within a transaction that goes on."""
+    if not blob_ids:
+        return {}
+    return _split(await tx.fetch_all(_SEARCH["texts"], blobs=array_literal(blob_ids)))
 
 
 def _split(rows: Iterable[Row]) -> dict[int, list[str]]:

@@ -17,12 +17,12 @@ WHERE CASE WHEN %(ids)s::bigint[] IS NULL THEN s.active ELSE s.id = ANY(%(ids)s)
 ORDER BY r.root, s.id;
 
 -- name: definitions
--- The definitions of some names, without regard to case.
+-- The definitions of some names, without regard to case, and without some kinds.
 SELECT f.snapshot_id, f.path, f.blob_id, f.language, f.kind, t.name, t.qualified, t.kind,
        t.start_line, t.end_line, t.depth
 FROM symbol AS t
 {its_files}
-WHERE t.folded = ANY(%(folded)s::text[])
+WHERE t.folded = ANY(%(folded)s::text[]) AND t.kind <> ALL (%(without)s::text[])
 LIMIT %(most)s;
 
 -- name: common_names

@@ -5,10 +5,11 @@ Tools, commands and pages call these, then render the same answer as JSON, text 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING
 
 from codebase_mcp.errors import InvalidInput
+from codebase_mcp.model import KINDS, FileKind
 from codebase_mcp.search.history import HistoryFilters
 from codebase_mcp.search.scope import FileFilters
 from codebase_mcp.search.search import Request
@@ -182,9 +183,17 @@ async def search_history(
 
 
 def symbol_question(
-    operation: Operation, target: str, *, ref: str | None = None, depth: int = 1, limit: int = 50
+    operation: Operation,
+    target: str,
+    *,
+    ref: str | None = None,
+    depth: int = 1,
+    limit: int = 50,
+    body: bool = False,
+    to: str | None = None,
+    filters: FileFilters | None = None,
 ) -> SymbolQuestion:
-    """A question about a name or a ``path:line``; an outline is of a path.
+    """A question about a name or a ``path:line``; an outline is of a path, a path leads ``to``.
 
     Raises:
         InvalidInput: the ref is invalid.
@@ -193,12 +202,32 @@ def symbol_question(
     from codebase_mcp.symbols.lookup import clean_path, parse_place  # noqa: PLC0415
 
     is_outline, place = operation == "outline", parse_place(target)
+    to_place = parse_place(to) if to else None
     return SymbolQuestion(
         operation,
         name=None if place or is_outline else target,
         place=None if is_outline else place,
         path=clean_path(place.path if place else target) if is_outline else None,
+        to=None if to_place else to,
+        to_place=to_place,
         ref=check_ref(ref, "ref") if ref else None,
         depth=depth,
         limit=limit,
+        body=body,
+        filters=filters or FileFilters(),
     )
+
+
+def kinds_of_files(kinds: Collection[str] | None, *, tests: bool) -> tuple[str, ...]:
+    """The kinds of files that are asked about; empty for all.
+
+    Raises:
+        InvalidInput: tests are asked for, and left out.
+    """
+    if tests:
+        return tuple(kinds or ())
+    chosen = tuple(kind for kind in kinds or KINDS if kind != FileKind.TEST)
+    if not chosen:
+        message = "kinds names tests only, and tests leaves them out"
+        raise InvalidInput.of("tests", False, message, rule="true, or other kinds")
+    return chosen

@@ -52,7 +52,13 @@ RepositoryId = Annotated[
 RepositoryChoice = Annotated[
     str | None,
     REPOSITORY,
-    Field(description='One repository (UUID) or "all"; the one you work in unless given.'),
+    Field(description='UUID, or "all"; else the one you work in.'),
+]
+
+
+FileKinds = Annotated[
+    list[Literal["code", "test", "docs", "config", "generated", "vendored"]] | None,
+    Field(max_length=6, description="Only these."),
 ]
 
 

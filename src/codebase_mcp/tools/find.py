@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 from uuid import UUID
 
 from pydantic import BaseModel, Field
@@ -12,6 +12,7 @@ from codebase_mcp.model import WORKTREE
 from codebase_mcp.tools.arguments import Arguments
 from codebase_mcp.tools.code import CodeFilter
 from codebase_mcp.tools.fields import (
+    FileKinds,
     ProjectId,
     ProjectReply,
     ReplyBudget,
@@ -22,6 +23,7 @@ from codebase_mcp.tools.fields import (
 from codebase_mcp.tools.reply import TextReply, as_text
 from codebase_mcp.tools.rules import DIRECTORY, FILE_TYPE, REF
 from codebase_mcp.tools.search_reply import IndexState, index_state
+from codebase_mcp.tools.text import folders_of
 from codebase_mcp.tools.toolset import READS, Caller, Toolset
 
 if TYPE_CHECKING:
@@ -34,8 +36,6 @@ find_text instead of grep: every line that holds a text, with the definition aro
 TOOLSET = Toolset("find", INSTRUCTIONS)
 
 _MOST_FOLDERS = 50
-
-Kind = Literal["code", "test", "docs", "config", "generated", "vendored"]
 
 
 class FindText(Arguments):
@@ -57,7 +57,7 @@ class FindText(Arguments):
     filter: Annotated[CodeFilter | None, Field(description="Names of languages, extensions.")] = (
         None
     )
-    kinds: Annotated[list[Kind] | None, Field(max_length=6, description="Only these.")] = None
+    kinds: FileKinds = None
     ref: Annotated[
         str | None,
         REF,
@@ -163,8 +163,6 @@ async def find_text(caller: Caller, arguments: FindText) -> FindTextReply:
 
 def find_text_reply(report: TextReport, max_chars: int | None) -> FindTextReply:
     """The reply for programs; files are left out from the end until it fits."""
-    from codebase_mcp.search.exact import folders_of  # noqa: PLC0415 - not for the handshake
-
     form = report.question.form
     reply = FindTextReply(
         total_count=report.total,

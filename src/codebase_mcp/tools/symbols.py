@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import AliasPath, Field
@@ -11,6 +12,7 @@ from pydantic import AliasPath, Field
 from codebase_mcp.errors import InvalidInput
 from codebase_mcp.tools.arguments import Arguments
 from codebase_mcp.tools.fields import (
+    FileKinds,
     ProjectId,
     ProjectReply,
     ReplyBudget,
@@ -19,7 +21,8 @@ from codebase_mcp.tools.fields import (
     named_repository,
 )
 from codebase_mcp.tools.reply import ReplyPart, TextReply, as_text
-from codebase_mcp.tools.rules import REF, text
+from codebase_mcp.tools.rules import DIRECTORY, REF, text
+from codebase_mcp.tools.text import folders_of
 from codebase_mcp.tools.toolset import READS, Caller, Operation, Toolset
 
 if TYPE_CHECKING:
@@ -27,6 +30,8 @@ if TYPE_CHECKING:
     from codebase_mcp.symbols.answer import SymbolQuestion
     from codebase_mcp.symbols.definition import Definition, FoundUse
     from codebase_mcp.symbols.hierarchy import Call, Implementation
+    from codebase_mcp.symbols.paths import CallPaths
+    from codebase_mcp.symbols.steps import Step
 
 TOOLSET = Toolset(
     "symbols",
@@ -36,14 +41,32 @@ TOOLSET = Toolset(
 
 MAX_SYMBOL_CHARS = 500
 MAX_DEPTH = 3
+_MOST_FOLDERS = 20
+# Of the names of the fields with a definition's text.
+_BODY_FIELDS_CHARS = 40
 
-_BY_NAME = ("name", "place", "ref", "repository_id", "limit", "max_chars")
+_BY_NAME = (
+    "name", "place", "directory", "kinds", "tests", "ref", "repository_id", "limit", "max_chars"
+)  # fmt: skip
 _DEEP = (*_BY_NAME, "depth")
 OPERATIONS = {
-    "definition": Operation(optional=_BY_NAME),
+    "definition": Operation(optional=(*_BY_NAME, "body")),
     "references": Operation(optional=_BY_NAME),
     "callers": Operation(optional=_DEEP),
     "callees": Operation(optional=_DEEP),
+    "path": Operation(
+        required=("to",),
+        optional=(
+            "name",
+            "place",
+            "directory",
+            "kinds",
+            "tests",
+            "ref",
+            "repository_id",
+            "max_chars",
+        ),
+    ),
     "implementations": Operation(optional=_DEEP),
     "outline": Operation(optional=("path", "ref", "repository_id", "limit", "max_chars")),
 }
@@ -51,24 +74,35 @@ OPERATIONS = {
 
 class SymbolArguments(Arguments):
     operation: Annotated[
-        Literal["definition", "references", "callers", "callees", "implementations", "outline"],
+        Literal[
+            "definition", "references", "callers", "callees", "path", "implementations", "outline"
+        ],
         Field(description="What to do."),
     ] = "definition"
     name: Annotated[
         str | None,
         text(MAX_SYMBOL_CHARS),
-        Field(description="A name, or qualified: Shop.sell, Shop::sell, shop.sell."),
+        Field(description="Also qualified: Shop.sell, Shop::sell, shop.sell."),
     ] = None
     place: Annotated[
         str | None,
         text(MAX_SYMBOL_CHARS),
-        Field(description="Instead of name: path:line, such as src/shop.py:12."),
+        Field(description="Instead of name: src/shop.py:12."),
     ] = None
     path: Annotated[
         str | None, text(MAX_SYMBOL_CHARS), Field(description="outline: a file or directory.")
     ] = None
+    to: Annotated[
+        str | None, text(MAX_SYMBOL_CHARS), Field(description="path: the other name.")
+    ] = None
+    body: Annotated[bool, Field(description="definition: with its text.")] = False
+    directory: Annotated[str | None, DIRECTORY, Field(description="Only below this: src/auth.")] = (
+        None
+    )
+    kinds: FileKinds = None
+    tests: Annotated[bool, Field(description="false: without tests.")] = True
     ref: Annotated[
-        str | None, REF, Field(description="A branch, tag or commit instead of the files on disk.")
+        str | None, REF, Field(description="Branch, tag or commit; else the files on disk.")
     ] = None
     depth: Annotated[int, Field(ge=1, le=MAX_DEPTH, description="Levels of a tree.")] = 1
     limit: Annotated[int, Field(ge=1, le=500, description="Entries at most.")] = 50
@@ -91,6 +125,9 @@ class DefinitionEntry(ReplyPart):
     signature: str
     file_kind: str = Field(validation_alias=AliasPath("file", "kind"))
     repository_id: str
+    decorator: str | None = Field(default=None, description="path: of what nothing calls.")
+    body: str | None = Field(default=None, description="With body: its text.")
+    body_left: int = Field(default=0, description="Lines of it that max_chars leaves out.")
 
 
 class ReferenceEntry(ReplyPart):
@@ -118,6 +155,28 @@ class CallEntry(ReplyPart):
     confidence: float = Confidence
     reason: str
     is_again: bool = Field(default=False, description="Its own calls are elsewhere in the tree.")
+
+
+class StepEntry(ReplyPart):
+    """A step of a chain of calls: the definition that it leads to, and the line that does it."""
+
+    symbol: str = Field(validation_alias=AliasPath("target", "qualified"))
+    file_path: str = Field(validation_alias=AliasPath("target", "file", "path"))
+    start_line: int = Field(validation_alias=AliasPath("target", "start_line"))
+    kind: Literal["call", "override", "callback", "table", "decorator"]
+    line: int
+    line_in: str = Field(validation_alias=AliasPath("file", "path"))
+    confidence: float = Confidence
+    reason: str
+
+
+class ChainEntry(ReplyPart):
+    """A chain of calls from a definition."""
+
+    symbol: str
+    file_path: str
+    start_line: int
+    steps: list[StepEntry]
 
 
 class ImplementationEntry(ReplyPart):
@@ -155,12 +214,21 @@ class FileEntry(ReplyPart):
 class SymbolReply(TextReply, ProjectReply):
     operation: str = ""
     definitions: list[DefinitionEntry] = Field(default=[], description="Best first.")
-    references: list[ReferenceEntry] = Field(default=[], description="By file, tests last.")
+    references: list[ReferenceEntry] = Field(
+        default=[], description="By file, those of the product first, the only possible last."
+    )
     calls: list[CallEntry] = Field(default=[], description="Callers or callees.")
+    chains: list[ChainEntry] = Field(default=[], description="path: the shortest first.")
+    reached: int = Field(default=0, description="path: definitions that calls get to.")
+    leading: int = Field(default=0, description="path: definitions that get to the other name.")
+    ends: list[DefinitionEntry] = Field(default=[], description="Of these, those without callers.")
+    is_bounded: bool = Field(default=False, description="path: the search ended at its limit.")
     implementations: list[ImplementationEntry] = Field(default=[])
     files: list[FileEntry] = Field(default=[], description="outline: files that define something.")
     total: int = Field(default=0, description="Before limit and max_chars.")
     left_out: int = Field(default=0, description="Beyond limit or max_chars.")
+    left_out_by_folder: dict[str, int] = Field(default={}, description="The same, by folder.")
+    filtered_out: int = Field(default=0, description="By directory, kinds or tests.")
     unlikely: int = Field(default=0, description="Uses of the name that mean something else.")
     unresolved: int = Field(
         default=0, description="More uses of the name that may mean it; callees: names not found."
@@ -173,16 +241,16 @@ class SymbolReply(TextReply, ProjectReply):
 
 @TOOLSET.tool("Definitions and uses of a name", READS, operations=OPERATIONS)
 async def symbol(caller: Caller, arguments: SymbolArguments) -> SymbolReply:
-    """Who defines and uses a name. Use it after search_code has found a name, before you change it.
+    """Who defines and uses a name that search_code has found; ask before you change it.
 
-    - definition (name or place): where it is defined; a place: what is used or defined there.
-    - references: every use, by file, with its line, the definition around it and a confidence.
-    - callers, callees (depth 1-3): a tree of who calls it, or what it calls.
-    - implementations (depth): classes that inherit from it; of a method, those that override it.
-    - outline (path): what a file defines, or each file of a directory.
+    - definition: where it is defined, with its text (body); of a place, what is used there.
+    - references: every use, by file and definition.
+    - callers, callees: who calls it, what it calls.
+    - path (to): how calls get from it to another name.
+    - implementations: its subclasses; of a method, what overrides it.
+    - outline (path): what a file or directory defines.
 
-    Uses are resolved by scope, imports and receiver, without types: a confidence of 0.8 and above
-    is resolved, below 0.5 only possible.
+    No types are inferred: a confidence of 0.8 and above is sure, below 0.5 only possible.
     """
     report = await caller.app.symbols.ask(
         question_of(arguments),
@@ -209,7 +277,11 @@ def question_of(arguments: SymbolArguments) -> SymbolQuestion:
         InvalidInput: they name nothing, or a name and a place.
     """
     from codebase_mcp.symbols.lookup import parse_place  # noqa: PLC0415 - not for the handshake
-    from codebase_mcp.tools.answers import symbol_question  # noqa: PLC0415
+    from codebase_mcp.tools.answers import (  # noqa: PLC0415
+        file_filters,
+        kinds_of_files,
+        symbol_question,
+    )
 
     if arguments.operation == "outline":
         target = arguments.path or ""
@@ -227,18 +299,33 @@ def question_of(arguments: SymbolArguments) -> SymbolQuestion:
         ref=arguments.ref,
         depth=arguments.depth,
         limit=arguments.limit,
+        body=arguments.body,
+        to=arguments.to,
+        filters=file_filters(
+            kinds=kinds_of_files(arguments.kinds, tests=arguments.tests),
+            directory=arguments.directory,
+        ),
     )
 
 
 def symbol_reply(report: SymbolReport, max_chars: int | None) -> SymbolReply:
     """An answer for programs: at most ``limit`` entries, as many as fit."""
     name, entries, fields = _entries(report)
+    references = report.facts.references
+    paths: list[str] = [entry.file_path for entry in entries]
+    if references is not None:
+        paths = [use.use.file.path for use in references.uses]
     shown = entries[: report.question.limit]
     total = fields.setdefault("total", len(entries))
     if report.notice:
         fields["notice"] = report.notice
+    if report.facts.elsewhere:
+        fields["filtered_out"] = report.facts.elsewhere
 
     def reply(count: int) -> SymbolReply:
+        folders = folders_of(Counter(paths[count:]).items(), _MOST_FOLDERS)
+        if count < total:
+            fields["left_out_by_folder"] = {name: number for name, (number, _) in folders.items()}
         return SymbolReply(
             operation=report.question.operation,
             left_out=total - count,
@@ -251,7 +338,27 @@ def symbol_reply(report: SymbolReport, max_chars: int | None) -> SymbolReply:
         return max_chars is not None and len(as_text(reply(count).as_json())) > max_chars
 
     count = bisect_left(range(1, len(shown) + 1), True, key=is_too_long)
+    if report.question.body:
+        room = None if max_chars is None else max_chars - len(as_text(reply(count).as_json()))
+        entries = shown[:count] if name == "definitions" else fields["definitions"]
+        _add_bodies(report, entries, room)
     return reply(count)
+
+
+def _add_bodies(report: SymbolReport, entries: Sequence[DefinitionEntry], room: int | None) -> None:
+    """Give definitions their texts, as much as there is room for."""
+    from codebase_mcp.tools.replies.rows import shared_lines  # noqa: PLC0415 - seldom needed
+
+    bodies = [report.facts.body(d) for d in report.facts.definitions[: len(entries)]]
+    counts = [*map(len, bodies)]
+    if room is not None:
+        costs = [[len(as_text({"": line})) for line in body] for body in bodies]
+        counts = shared_lines(costs, room - _BODY_FIELDS_CHARS * len(entries))
+    for entry, body, count in zip(entries, bodies, counts, strict=True):
+        if count:
+            entry.body = "".join(body[:count]).rstrip("\r\n")
+        if count < len(body):
+            entry.body_left = len(body) - count
 
 
 def _entries(report: SymbolReport) -> tuple[str, list[Any], dict[str, Any]]:
@@ -275,15 +382,22 @@ def _entries(report: SymbolReport) -> tuple[str, list[Any], dict[str, Any]]:
         ]
         counts = {"unresolved": facts.unresolved, "not_followed": facts.calls.not_followed}
         return "calls", nodes, counts
+    if facts.paths is not None:
+        return "chains", [*map(_chain, facts.paths.chains)], {
+            **definitions,
+            "reached": facts.paths.reached,
+            "leading": facts.paths.leading,
+            "is_bounded": facts.paths.is_bounded,
+            "ends": _ends(report, facts.paths),
+        }  # fmt: skip
     if operation == "implementations":
         fields = {**definitions, "unresolved": facts.unresolved}
         return "implementations", [*map(_implementation, facts.implementations)], fields
     if facts.outline is not None:
         return "files", [*map(FileEntry.model_validate, facts.outline.files)], {}
     every = _definitions(report, facts.definitions)
-    if facts.used:
-        return "references", _references(report, facts.used), {"definitions": every}
-    return "definitions", every, {}
+    used = "references", _references(report, facts.used), {"definitions": every}
+    return used if facts.used else ("definitions", every, {})
 
 
 def _definitions(report: SymbolReport, definitions: Iterable[Definition]) -> list[DefinitionEntry]:
@@ -336,6 +450,26 @@ def _below(calls: Iterable[Call], level: int) -> Iterator[CallEntry]:
             start_line=call.definition.start_line if call.definition else None,
         )
         yield from _below(call.calls, level + 1)
+
+
+def _ends(report: SymbolReport, paths: CallPaths) -> list[DefinitionEntry]:
+    """Where the nearest chains begin, if there is none from the name that was asked about."""
+    ends = () if paths.chains else paths.ends[: report.question.limit]
+    entries = _definitions(report, ends)
+    for entry, end in zip(entries, ends, strict=True):
+        if text := paths.decorators.get(end.key):
+            entry.decorator = text
+    return entries
+
+
+def _chain(steps: Sequence[Step]) -> ChainEntry:
+    start = steps[0].source
+    return ChainEntry(
+        symbol=start.qualified,
+        file_path=start.file.path,
+        start_line=start.start_line,
+        steps=[StepEntry.made_from(step) for step in steps],
+    )
 
 
 def _implementation(implementation: Implementation) -> ImplementationEntry:

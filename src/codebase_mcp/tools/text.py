@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -15,6 +16,17 @@ if TYPE_CHECKING:
     from codebase_mcp.app.scopes import CallScope
 
 INDENT = "  "
+
+# Names of the kinds of files in replies. Files of the first group that has any are shown with
+# lines, the others by their counts.
+KIND_GROUPS = {
+    "code": "code",
+    "config": "code",
+    "test": "tests",
+    "docs": "docs",
+    "generated": "generated and vendored",
+    "vendored": "generated and vendored",
+}
 _EMPTY: tuple[object, ...] = (None, "", [], {}, ())
 
 
@@ -47,6 +59,45 @@ def joined(*parts: str | None, by: str = "  ") -> str:
 def size_of(lines: Iterable[str]) -> int:
     """The number of characters of some lines, with their ends."""
     return sum(len(line) + 1 for line in lines)
+
+
+def folders_of(counts: Iterable[tuple[str, int]], most: int) -> dict[str, tuple[int, int]]:
+    """How many there are in how many files, by folder, the most first.
+
+    ``counts`` are the path and the number of each file. The folders are as deep as it
+    takes to have half of ``most``, which may give more.
+    """
+    every = [(path.split("/")[:-1], count) for path, count in counts]
+    depth, deepest = 1, max((len(steps) for steps, _ in every), default=0)
+    while True:
+        totals: Counter[str] = Counter()
+        numbers: Counter[str] = Counter()
+        for steps, count in every:
+            folder = "/".join(steps[:depth]) or "."
+            totals[folder] += count
+            numbers[folder] += 1
+        if 2 * len(totals) > most or depth >= deepest:
+            return {folder: (count, numbers[folder]) for folder, count in totals.most_common()}
+        depth += 1
+
+
+def by_folder(counts: Iterable[tuple[str, int]], most: int) -> str:
+    """How many there are by folder, of at most ``most`` folders; see `folders_of`."""
+    folders = list(folders_of(counts, most).items())
+    parts = [
+        f"{count} in {printable_line(folder)}/ ({counted(number, 'file')})"
+        for folder, (count, number) in folders[:most]
+    ]
+    others = sum(count for _, (count, _) in folders[most:])
+    return ", ".join([*parts, f"{others} elsewhere"] if others else parts)
+
+
+def by_file(counts: Iterable[tuple[str, int]], most_files: int, most_folders: int) -> str:
+    """How many there are, by file, or by folder where there are more files than ``most_files``."""
+    every = list(counts)
+    if len(every) > most_files:
+        return by_folder(every, most_folders)
+    return ", ".join(f"{count} in {path}" for path, count in every)
 
 
 def page(count: int, total: int, kind: str, next_cursor: str | None) -> str:

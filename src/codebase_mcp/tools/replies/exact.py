@@ -4,31 +4,27 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 from itertools import accumulate, groupby
 from typing import TYPE_CHECKING, NamedTuple
 
 from codebase_mcp.model import WORKTREE
 from codebase_mcp.printable import printable, printable_line
-from codebase_mcp.search.exact import folders_of
 from codebase_mcp.search.help import state_note
 from codebase_mcp.tools.replies.search import MAX_LINE_CHARS
-from codebase_mcp.tools.text import counted, scope_note, shown_path, size_of
+from codebase_mcp.tools.text import (
+    KIND_GROUPS,
+    by_file,
+    by_folder,
+    counted,
+    scope_note,
+    shown_path,
+    size_of,
+)
 
 if TYPE_CHECKING:
     from codebase_mcp.app.exact import TextReport
     from codebase_mcp.model import Symbol
     from codebase_mcp.search.exact import FileMatches, Line
-
-# Files of the first group that has any are shown with lines, the others by their counts.
-GROUPS = {
-    "code": "code",
-    "config": "code",
-    "test": "tests",
-    "docs": "docs",
-    "generated": "generated and vendored",
-    "vendored": "generated and vendored",
-}
 
 # Kept free for how many lines are not shown.
 _REST_CHARS = 160
@@ -47,12 +43,12 @@ def exact_text(report: TextReport, max_chars: int) -> str:
     head = list(_head(report))
     form = report.question.form
     if form == "count":
-        rest = [_by_folder(report, "", report.files, 20)] if report.files else []
+        rest = [by_folder(_paths(report, report.files), 20)] if report.files else []
     elif form == "files":
         rows = [_Row(f"{_path(report, m)} {m.count}", m.count) for m in report.files]
         rest = [row.text for row in _fitting(rows, max_chars - size_of(head) - _REST_CHARS)]
-        left = report.files[len(rest) :]
-        rest += [_by_folder(report, "more: ", left, _MOST_FOLDERS)] if left else []
+        left = _paths(report, report.files[len(rest) :])
+        rest += ["more: " + by_folder(left, _MOST_FOLDERS)] if left else []
     else:
         rest = _files(report, max_chars - size_of(head))
     text = "\n".join([*head, *rest, *scope_note(report.scope)])
@@ -77,7 +73,7 @@ def _head(report: TextReport) -> Iterator[str]:
         yield "The time was not enough: use a longer text, or directory or file_type."
     if report.not_searched:
         counts = (f"{count} {reason}" for reason, count in report.not_searched.items())
-        yield f"[files not searched: {', '.join(counts).replace('_', ' ')}]"
+        yield f"[not searched: {', '.join(counts).replace('_', ' ')}]"
 
 
 def looks_like_regex(pattern: str) -> bool:
@@ -87,7 +83,7 @@ def looks_like_regex(pattern: str) -> bool:
 
 def _files(report: TextReport, max_chars: int) -> list[str]:
     """The first group of files with lines; the other groups by their counts."""
-    by_kind = groupby(report.files, lambda matches: GROUPS[matches.file.kind])
+    by_kind = groupby(report.files, lambda matches: KIND_GROUPS[matches.file.kind])
     groups = [(name, list(files)) for name, files in by_kind]
     if not groups:
         return []
@@ -104,19 +100,21 @@ def _files(report: TextReport, max_chars: int) -> list[str]:
                 shown = _fitting(block, room)
             break
         shown += block
-    rest = _without_first(first, sum(row.matches for row in shown))
-    more = [_by_folder(report, "more: ", rest, _MOST_FOLDERS)] if rest else []
+    rest = _paths(report, first, sum(row.matches for row in shown))
+    more = ["more: " + by_folder(rest, _MOST_FOLDERS)] if rest else []
     return [*(row.text for row in shown), *more, *tails]
 
 
-def _without_first(files: Sequence[FileMatches], shown: int) -> list[FileMatches]:
-    """The files with the matches that are not among the first, which are shown."""
-    rest = []
+def _paths(
+    report: TextReport, files: Sequence[FileMatches], shown: int = 0
+) -> list[tuple[str, int]]:
+    """Each file's path, and how many matches it has beside the first ones, which are shown."""
+    counts = []
     for matches in files:
         if shown < matches.count:
-            rest.append(replace(matches, spans=matches.spans[shown:]) if shown else matches)
+            counts.append((_path(report, matches), matches.count - shown))
         shown = max(shown - matches.count, 0)
-    return rest
+    return counts
 
 
 class _Row(NamedTuple):
@@ -191,20 +189,7 @@ def _cut(text: str, pattern: str) -> str:
 
 
 def _counts(report: TextReport, name: str, files: Sequence[FileMatches]) -> str:
-    if len(files) > _MOST_FILES:
-        return _by_folder(report, f"{name}: ", files, _MOST_FOLDERS)
-    return f"{name}: " + ", ".join(f"{m.count} in {_path(report, m)}" for m in files)
-
-
-def _by_folder(report: TextReport, lead: str, files: Sequence[FileMatches], most: int) -> str:
-    folders = folders_of(((_path(report, m), m.count) for m in files), most)
-    parts = [
-        f"{count} in {printable_line(folder)}/ ({counted(number, 'file')})"
-        for folder, (count, number) in list(folders.items())[:most]
-    ]
-    others = sum(count for count, _ in list(folders.values())[most:])
-    parts += [f"{others} elsewhere"] if others else []
-    return f"{lead}{', '.join(parts)}"
+    return f"{name}: {by_file(_paths(report, files), _MOST_FILES, _MOST_FOLDERS)}"
 
 
 def _path(report: TextReport, matches: FileMatches) -> str:

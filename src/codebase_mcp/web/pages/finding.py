@@ -14,12 +14,13 @@ from codebase_mcp.app.evaluation.scoring import CHARS_PER_TOKEN
 from codebase_mcp.errors import InvalidInput
 from codebase_mcp.model import WORKTREE
 from codebase_mcp.printable import printable
-from codebase_mcp.search.exact import FileMatches, folders_of
+from codebase_mcp.search.exact import FileMatches
 from codebase_mcp.search.help import state_note
 from codebase_mcp.search.scope import FileFilters
 from codebase_mcp.search.text_pattern import TextMatcher, TextQuery
 from codebase_mcp.tools import answers
-from codebase_mcp.tools.replies.exact import GROUPS, exact_text, folded, looks_like_regex
+from codebase_mcp.tools.replies.exact import exact_text, folded, looks_like_regex
+from codebase_mcp.tools.text import KIND_GROUPS, folders_of
 from codebase_mcp.web.pages.site import Site
 
 if TYPE_CHECKING:
@@ -139,7 +140,7 @@ def limit_of(text: str) -> int:
 def groups_of(report: TextReport) -> Iterator[Group]:
     """The files by kind, as the reply to an agent has them, with their lines as HTML."""
     matcher = TextMatcher.compile(replace(report.question.query, whole_word=False))
-    for name, group in groupby(report.files, lambda matches: GROUPS[matches.file.kind]):
+    for name, group in groupby(report.files, lambda matches: KIND_GROUPS[matches.file.kind]):
         files = list(group)
         with_lines = [_file(report, m, matcher) for m in files if m.lines]
         others = [matches for matches in files if not matches.lines]
