@@ -15,7 +15,14 @@ from math import log
 from codebase_mcp.database.connection import Transaction
 from codebase_mcp.symbols.definition import Definition, DefinitionKey, File
 from codebase_mcp.symbols.hierarchy import FOLLOWED, LEAST
-from codebase_mcp.symbols.steps import DEEPEST, NODE_KINDS, Step, StepGraph, is_constructor
+from codebase_mcp.symbols.steps import (
+    DEEPEST,
+    NODE_KINDS,
+    CodeLine,
+    Step,
+    StepGraph,
+    is_constructor,
+)
 from codebase_mcp.symbols.storage import load_definitions, load_outlines
 
 MOST_STEPS = 8
@@ -36,7 +43,7 @@ class CallPaths:
 
     ``reached`` counts the definitions that sure enough steps from the first get to, ``leading``
     those that get to the others; ``ends`` are those of them that nothing was found to call, with
-    the ``decorators`` that these have. With ``is_bounded`` a limit of the work ended the search.
+    the lines that register these. With ``is_bounded`` a limit of the work ended the search.
     """
 
     sources: tuple[Definition, ...]
@@ -45,7 +52,7 @@ class CallPaths:
     reached: int = 0
     leading: int = 0
     ends: tuple[Definition, ...] = ()
-    decorators: Mapping[DefinitionKey, str] = field(default_factory=dict)
+    registrations: Mapping[DefinitionKey, CodeLine] = field(default_factory=dict)
     is_bounded: bool = False
 
 
@@ -88,7 +95,7 @@ async def call_paths(
         len(sure.down) - len(sources),
         len(sure.up) - len(targets),
         ends,
-        {end.key: text for end in ends if (text := graph.decorator_of(end))},
+        {end.key: line for end in ends if (line := await graph.registration_of(end))},
         search.is_bounded or bool(graph.left_out),
     )
 

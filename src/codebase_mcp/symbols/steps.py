@@ -10,7 +10,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from codebase_mcp.database.connection import Transaction
 from codebase_mcp.model import ReferenceKind
@@ -76,6 +76,14 @@ def is_constructor(name: str, holder: str) -> bool:
     return bool(holder) and (name in _CONSTRUCTORS or name == holder)
 
 
+class CodeLine(NamedTuple):
+    """A line of a file, with its text."""
+
+    file: File
+    number: int
+    text: str
+
+
 _Registration = tuple[File, int, Definition, StepKind]
 """A line of a file that hands a definition on, or decorates it."""
 
@@ -98,6 +106,7 @@ class StepGraph:
     looked_down: set[DefinitionKey] = field(default_factory=set)
     looked_up: set[DefinitionKey] = field(default_factory=set)
     _lines: dict[int, Sequence[str]] = field(default_factory=dict)
+    _registered: dict[DefinitionKey, tuple[File, int]] = field(default_factory=dict)
 
     async def look_down(self, level: Iterable[Definition]) -> None:
         """Find the steps from some definitions."""
@@ -136,6 +145,8 @@ class StepGraph:
             holder = _holder(match)
             if holder is not None and not self._decorates(match.use, holder):
                 self._add(holder, match, new.keys())
+        for file, line, definition, _ in self._handed_on(resolved, new):
+            self._registered.setdefault(definition.key, (file, line))
         await self._add_overridden(new)
         await self._add_registrations([*self._handed_on(resolved, new), *self._decorated(new)])
 
@@ -278,10 +289,16 @@ class StepGraph:
                     members[file, container].append(Definition.of(file, symbol))
         return members
 
-    def decorator_of(self, definition: Definition) -> str:
-        """The first line of the decorators of a definition; empty without any."""
-        lines = self._lines.get(definition.file.blob_id, ())
-        return next((lines[n - 1].strip() for n in self._decorator_lines(definition)), "")
+    async def registration_of(self, definition: Definition) -> CodeLine | None:
+        """The line that decorates a definition, or hands it on."""
+        at = self._registered.get(definition.key)
+        if decorators := self._decorator_lines(definition):
+            at = definition.file, decorators[0]
+        if at is None:
+            return None
+        file, line = at
+        await self._load({file.blob_id})
+        return CodeLine(file, line, self._lines[file.blob_id][line - 1].strip())
 
     def _add(
         self, holder: Definition, match: ResolvedUse, only: Collection[DefinitionKey] | None

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from codebase_mcp.printable import printable, printable_line
 from codebase_mcp.symbols.resolve import LIKELY, SURE
 from codebase_mcp.tools.replies.rows import Row, fitted, shared_lines
-from codebase_mcp.tools.text import KIND_GROUPS, counted, joined, scope_note, shown_path, size_of
+from codebase_mcp.tools.text import KIND_GROUPS, counted, scope_note, shown_path, size_of
 
 if TYPE_CHECKING:
     from codebase_mcp.app.symbols import SymbolReport
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from codebase_mcp.symbols.answer import FileOutline
     from codebase_mcp.symbols.definition import Definition, DefinitionKey, File, FoundUse
     from codebase_mcp.symbols.hierarchy import Call
+    from codebase_mcp.symbols.paths import CallPaths
     from codebase_mcp.symbols.references import References
     from codebase_mcp.symbols.steps import Step
 
@@ -283,16 +284,11 @@ class _Text:
         if not paths.chains:
             head = [
                 f"no chain of calls from {self._subject} to {goal}",
-                f"{self._subject} gets to {counted(paths.reached, 'definition')}, "
-                f"{counted(paths.leading, 'definition')} to {goal}"
-                + (", none found to call these:" if paths.ends else ""),
+                f"{self._subject} reaches {counted(paths.reached, 'definition')}, {goal} is "
+                f"reached from {paths.leading}"
+                + ("; nothing was found that calls:" if paths.ends else ""),
             ]
-            rows = [
-                self._row(
-                    1, d.file, joined(self._briefly(d), _cut(paths.decorators.get(d.key, "")))
-                )
-                for d in paths.ends
-            ]
+            rows = [self._row(1, d.file, self._end(d, paths)) for d in paths.ends]
             room = self._room - size_of([*head, *bounded])
             return [*head, *fitted(rows, room, _SHOWN_ENDS), *bounded]
         shown: set[DefinitionKey] = set()
@@ -308,6 +304,15 @@ class _Text:
                     break
                 shown.add(step.target.key)
         return [*self._fitted([], rows), *bounded]
+
+    def _end(self, end: Definition, paths: CallPaths) -> str:
+        """A definition that nothing calls, and the line that registers it."""
+        line = paths.registrations.get(end.key)
+        if line is None:
+            return self._briefly(end)
+        path = "" if line.file == end.file else self._path(line.file.snapshot_id, line.file.path)
+        where = f"{path}:{line.number}" if path else line.number
+        return f"{self._briefly(end)} [{where}  {_cut(line.text)}]"
 
     def _step(self, step: Step, shown: Collection[DefinitionKey]) -> str:
         """The line of a step, what it leads to, and what is special about it."""
