@@ -148,7 +148,7 @@ _CODE = (
                 # Not nargs="?": that would be taken as absent where an option stands between.
                 required=False,
             ),
-            option("--directory", "only what is below this directory"),
+            option("--directory", "only in files below this directory"),
             option("--kind", "only such files; may be repeated", action="append", choices=_KINDS),
             flag("--no-tests", "without tests"),
             flag("--body", "with the text of definitions"),

@@ -1,7 +1,7 @@
 """The text of an answer about a name: lines, the likeliest first, within a budget.
 
-What is not sure (below 0.8) has its confidence and reason in brackets; those that all uses of a
-file have in common stand once, after the path.
+An entry below 0.8 has its confidence and reason in brackets; where all uses of a file share them,
+they stand once, after the path.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class _Text:
     def _fitted(
         self, head: Iterable[str], rows: Iterable[Row], tail: Iterable[str] = ()
     ) -> list[str]:
-        """Some lines, the rows between them that have room, and what is left out by a filter."""
+        """Some lines, the rows between them that have room, and how many a filter leaves out."""
         before, after = list(head), list(tail)
         if count := self._facts.elsewhere:
             after.append(f"filtered out: {count}")
@@ -206,7 +206,7 @@ class _Text:
     def _row(
         self, level: int, file: File, text: str, confidence: float = 1.0, count: int = 1
     ) -> Row:
-        """A row of entries in a file: what is only possible is shown last."""
+        """A row of entries in a file; entries that are only possible are shown last."""
         group = "only possible" if confidence < LIKELY else _GROUPS[file.kind]
         rank = (confidence < LIKELY, file.rank, level, confidence < SURE)
         return Row(level, text, rank, self._path(file.snapshot_id, file.path), group, count)
@@ -219,7 +219,7 @@ class _Text:
         return which + self._doubt(use.confidence, use.reason)
 
     def _doubt(self, confidence: float, reason: str) -> str:
-        """The confidence of what is not sure; its reason only once."""
+        """The confidence of an entry that is not sure; each reason is given once."""
         if confidence >= SURE:
             return ""
         is_said = not reason or reason in self._reasons
@@ -315,7 +315,7 @@ class _Text:
         return f"{self._briefly(end)} [{where}  {_cut(line.text)}]"
 
     def _step(self, step: Step, shown: Collection[DefinitionKey]) -> str:
-        """The line of a step, what it leads to, and what is special about it."""
+        """The line of a step, its target, and a mark if it is no call."""
         source, target = step.source, step.target
         name = f"{printable_line(target.qualified)} (above)"
         name = name if target.key in shown else self._briefly(target)
