@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from codebase_mcp.model import SourceFile, Symbol
+from codebase_mcp.model import FIELD_KINDS, SourceFile, Symbol
 from codebase_mcp.search.changes import LineChanges
 from codebase_mcp.search.scope import ScopedSnapshot
 from codebase_mcp.search.text_pattern import Span
@@ -163,5 +163,7 @@ def _text_of(text: bytes, ends: Sequence[int], number: int) -> str:
 
 
 def _innermost(definitions: Sequence[Symbol], number: int) -> Symbol | None:
-    holders = [d for d in definitions if d.start_line <= number <= d.end_line]
+    holders = [
+        d for d in definitions if d.start_line <= number <= d.end_line and d.kind not in FIELD_KINDS
+    ]
     return min(holders, key=lambda d: d.end_line - d.start_line, default=None)
