@@ -11,6 +11,8 @@ import pytest
 from codebase_mcp.app.app import App
 from codebase_mcp.symbols.answer import SymbolFacts, SymbolQuestion
 from codebase_mcp.symbols.lookup import parse_place
+from codebase_mcp.tools.replies.symbols import symbol_text
+from codebase_mcp.tools.symbols import symbol_reply
 
 pytestmark = pytest.mark.anyio
 
@@ -27,6 +29,9 @@ FILES = {
         "    timeout_s = 1\n    print(timeout_s)\n    if other > LIMIT:\n        Box(size=1)\n"
     ),
     "shop/now.py": "settings = None\n",
+    "shop/table.py": 'ROWS = {"timeout_s": "seconds", "other": "timeout_s of it"}\n',
+    "docs/a.md": "The setting `timeout_s`.\n",
+    "web/pick.ts": "type Wide = Box['width'];\n",
     "shop.toml": "[tool.shop]\ntimeout_s = 5\nretries = 2\n",
     "tables.sql": "CREATE TABLE orders (id int, paid_at text);\n",
     "web/color.ts": "export enum Color { Red, Green }\nexport interface Box { width: number }\n",
@@ -86,7 +91,11 @@ async def ask(app: App, project_id: str, make_repo: Callable[..., Path]) -> Call
         ("retries", ["shop.toml:3 entry"], {}),
         ("orders.paid_at", ["tables.sql:1 field"], {}),
         ("Color.Red", ["web/color.ts:1 enumerator"], {"web/draw.ts:4": 0.95}),
-        ("width", ["web/color.ts:2 field"], {"web/draw.ts:2": 0.95, "web/draw.ts:4": 0.5}),
+        (
+            "width",
+            ["web/color.ts:2 field"],
+            {"web/draw.ts:2": 0.95, "web/draw.ts:4": 0.5, "web/pick.ts:1": 0.6},
+        ),
         ("most", ["go/a.go:3 constant"], {"go/b.go:3": 0.9}),
         ("least", ["go/a.go:3 constant"], {}),
         ("Width", ["go/a.go:5 field"], {"go/b.go:3": 0.9, "go/b.go:5": 0.9}),
@@ -132,3 +141,29 @@ async def test_an_outline_has_no_fields(ask: Callable[..., Any]) -> None:
         "Box.__init__",
         "Box.grow",
     ]
+
+
+async def test_strings_that_equal_the_name_are_the_same_text(
+    app: App, project_id: str, make_repo: Callable[..., Path]
+) -> None:
+    await app.index(make_repo(FILES), project_id)
+    report = await app.symbols.ask(SymbolQuestion("references", name="timeout_s"), project_id)
+    assert report.same_text is not None
+    assert report.same_text.count == 2
+    assert [(line.path, line.line) for line in report.same_text.lines] == [
+        ("shop/table.py", 1),
+        ("docs/a.md", 1),
+    ]
+    assert "same text: 2 in shop/table.py:1, docs/a.md:1" in symbol_text(report, 4_000)
+    reply = symbol_reply(report, None).as_json()
+    assert reply["same_text_count"] == 2
+    assert reply["same_text"][0] == {
+        "file_path": "shop/table.py",
+        "line": 1,
+        "text": 'ROWS = {"timeout_s": "seconds", "other": "timeout_s of it"}',
+    }
+    report = await app.symbols.ask(SymbolQuestion("references", name="width"), project_id)
+    assert report.same_text is not None
+    assert report.same_text.count == 0  # the string is one of the uses
+    report = await app.symbols.ask(SymbolQuestion("definition", name="width"), project_id)
+    assert report.same_text is None

@@ -107,6 +107,14 @@ class ReferenceEntry(ReplyPart):
     definition: str | None = Field(description="path:line of what it most likely means.")
 
 
+class TextEntry(ReplyPart):
+    """A line with a string that equals the name."""
+
+    file_path: str = Field(validation_alias="path")
+    line: int
+    text: str
+
+
 class CallEntry(ReplyPart):
     """A node of a tree in depth-first order; its parent is the last one with a lower level."""
 
@@ -156,6 +164,10 @@ class SymbolReply(TextReply, ProjectReply):
     operation: str = ""
     definitions: list[DefinitionEntry] = Field(default=[], description="Best first.")
     references: list[ReferenceEntry] = Field(default=[], description="By file, tests last.")
+    same_text: list[TextEntry] = Field(
+        default=[], description="references: strings that equal the name, the first."
+    )
+    same_text_count: int = Field(default=0, description="Lines with such a string.")
     calls: list[CallEntry] = Field(default=[], description="Callers or callees.")
     implementations: list[ImplementationEntry] = Field(default=[])
     files: list[FileEntry] = Field(default=[], description="outline: files that define something.")
@@ -237,6 +249,9 @@ def symbol_reply(report: SymbolReport, max_chars: int | None) -> SymbolReply:
     total = fields.setdefault("total", len(entries))
     if report.notice:
         fields["notice"] = report.notice
+    if report.same_text is not None:
+        fields["same_text"] = [*map(TextEntry.model_validate, report.same_text.lines)]
+        fields["same_text_count"] = report.same_text.count
 
     def reply(count: int) -> SymbolReply:
         return SymbolReply(

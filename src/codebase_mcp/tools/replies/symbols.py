@@ -109,12 +109,26 @@ class _Text:
                 yield f"{_INDENT}{use.use.line} {kind}{within}{_cut(line)}{after}"
         if len(references.uses) > len(shown):
             yield f"… {counted(len(references.uses) - len(shown), 'more use')}"
+        yield from self._same_text()
         if references.unlikely:
             unresolved = self._facts.unresolved
             also = f", {unresolved} could not be resolved" if unresolved else ""
             yield f"other uses of this name: {references.unlikely} of something else{also}"
         else:
             yield from self._unresolved()
+
+    def _same_text(self) -> Iterator[str]:
+        """The strings that equal the name, in a line."""
+        same = self._report.same_text
+        if same is None or not same.count:
+            return
+        files = groupby(same.lines, key=lambda line: (line.snapshot_id, line.path))
+        shown = (
+            f"{self._path(*file)}:{','.join(str(line.line) for line in lines)}"
+            for file, lines in files
+        )
+        more = f", … {same.count - len(same.lines)} more" if same.count > len(same.lines) else ""
+        yield f"same text: {same.count} in {', '.join(shown)}{more}"
 
     def _reason(self, use: FoundUse) -> str:
         """The confidence and reason of a use, with its definition where there are several."""
