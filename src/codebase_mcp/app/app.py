@@ -177,7 +177,14 @@ class App:
     def symbols(self) -> Symbols:
         from codebase_mcp.app.symbols import Symbols  # noqa: PLC0415
 
-        return Symbols(self.database, self.resolver, self.scopes, self.views, self.freshness)
+        return Symbols(
+            self.database,
+            self.resolver,
+            self.scopes,
+            self.views,
+            self.freshness,
+            lambda: self.exact,
+        )
 
     @cached_property
     def text_images(self) -> TextImages:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 
-from codebase_mcp.model import KINDS, SourceFile, Symbol
+from codebase_mcp.model import FIELD_KINDS, KINDS, SourceFile, Symbol
 from codebase_mcp.search.changes import LineChanges
 from codebase_mcp.search.scope import ScopedSnapshot
 from codebase_mcp.search.text_pattern import Spans
@@ -138,5 +138,7 @@ def _text_of(text: bytes, ends: Sequence[int], number: int) -> str:
 
 
 def _innermost(definitions: Sequence[Symbol], number: int) -> Symbol | None:
-    holders = [d for d in definitions if d.start_line <= number <= d.end_line]
+    holders = [
+        d for d in definitions if d.start_line <= number <= d.end_line and d.kind not in FIELD_KINDS
+    ]
     return min(holders, key=lambda d: d.end_line - d.start_line, default=None)
