@@ -64,6 +64,7 @@ CALLS: list[tuple[str, dict[str, Any]]] = [
     ("symbol", {"operation": "references", "name": "login"}),
     ("symbol", {"operation": "callers", "name": "login"}),
     ("symbol", {"operation": "callees", "name": "login"}),
+    ("symbol", {"operation": "path", "name": "login", "to": "login"}),
     ("symbol", {"operation": "implementations", "name": "login"}),
     ("symbol", {"operation": "outline", "path": "src"}),
     ("agent", {"operation": "create_session", "agent_name": "a"}),

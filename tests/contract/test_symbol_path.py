@@ -206,14 +206,14 @@ async def test_a_call_of_a_base_may_run_an_override(ask: Any) -> None:
 async def test_without_a_chain_the_nearest_is_named(ask: Any, app: App, project_id: str) -> None:
     reply = await ask(ROUTES, "handle", "write")
     assert (reply["chains"], reply["reached"], reply["leading"]) == ([], 2, 1)
-    assert [(end["symbol"], end["decorator"]) for end in reply["ends"]] == [
-        ("export", '@flask.get("/export")')
+    assert [(end["symbol"], end["registered"]) for end in reply["ends"]] == [
+        ("export", 'web/pages.py:35 @flask.get("/export")')
     ]
     report = await app.symbols.ask(symbol_question("path", "handle", to="write"), project_id)
     assert symbol_text(report, 2_000) == (
         "no chain of calls from handle to write\n"
-        "handle gets to 2 definitions, 1 definition to write, none found to call these:\n"
-        '  export web/pages.py:36-37  @flask.get("/export")'
+        "handle reaches 2 definitions, write is reached from 1; nothing was found that calls:\n"
+        '  export web/pages.py:36-37 [35  @flask.get("/export")]'
     )
 
 

@@ -89,7 +89,7 @@ async def call_tree(
 ) -> CallTree:
     """The callers of some definitions if ``is_up``, else their callees; down to ``depth``.
 
-    What is not in files that are asked about is left out, and not followed.
+    Only calls in files that are asked about are listed and followed.
     """
     tree: dict[DefinitionKey, list[Call]] = {target.key: [] for target in targets}
     parents = tree

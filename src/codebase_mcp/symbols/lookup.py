@@ -281,6 +281,8 @@ async def resolve_uses(
     kinds: Collection[ReferenceKind] = frozenset(ReferenceKind),
 ) -> list[ResolvedUse]:
     """What each use of some kinds may mean among some definitions, or all of its name."""
+    if not uses:
+        return []
     count = len(uses)
     lines, imported_names, whole = await aside(count, _needed, uses, definitions or ())
     surroundings, around = await load_surroundings(tx, lines, imported_names, whole)

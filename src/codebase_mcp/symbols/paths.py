@@ -1,7 +1,7 @@
 """How does a call get from one definition to another? The shortest chains of steps.
 
-A breadth-first search from both ends. First only steps are followed that are fairly sure; without a
-chain of those, all.
+A breadth-first search from both ends. At first it follows steps of FOLLOWED and more; without a
+chain of those, steps of LEAST and more.
 """
 
 from __future__ import annotations
@@ -15,7 +15,14 @@ from math import log
 from codebase_mcp.database.connection import Transaction
 from codebase_mcp.symbols.definition import Definition, DefinitionKey, File
 from codebase_mcp.symbols.hierarchy import FOLLOWED, LEAST
-from codebase_mcp.symbols.steps import DEEPEST, NODE_KINDS, Step, StepGraph, is_constructor
+from codebase_mcp.symbols.steps import (
+    DEEPEST,
+    NODE_KINDS,
+    CodeLine,
+    Step,
+    StepGraph,
+    is_constructor,
+)
 from codebase_mcp.symbols.storage import load_definitions, load_outlines
 
 MOST_STEPS = 8
@@ -36,7 +43,7 @@ class CallPaths:
 
     ``reached`` counts the definitions that sure enough steps from the first get to, ``leading``
     those that get to the others; ``ends`` are those of them that nothing was found to call, with
-    the ``decorators`` that these have. With ``is_bounded`` a limit of the work ended the search.
+    the lines that register these. With ``is_bounded`` a limit of the work ended the search.
     """
 
     sources: tuple[Definition, ...]
@@ -45,7 +52,7 @@ class CallPaths:
     reached: int = 0
     leading: int = 0
     ends: tuple[Definition, ...] = ()
-    decorators: Mapping[DefinitionKey, str] = field(default_factory=dict)
+    registrations: Mapping[DefinitionKey, CodeLine] = field(default_factory=dict)
     is_bounded: bool = False
 
 
@@ -74,6 +81,8 @@ async def call_paths(
             and is_asked(definition.file)
         )
 
+    is_cut = len(sources) > _MAX_LEVEL or len(targets) > _MAX_LEVEL
+    sources, targets = sources[:_MAX_LEVEL], targets[:_MAX_LEVEL]
     graph = StepGraph(tx, snapshot_ids, is_node)
     sure = search = _Search(graph, sources, targets, FOLLOWED)
     await search.run()
@@ -88,8 +97,8 @@ async def call_paths(
         len(sure.down) - len(sources),
         len(sure.up) - len(targets),
         ends,
-        {end.key: text for end in ends if (text := graph.decorator_of(end))},
-        search.is_bounded or bool(graph.left_out),
+        {end.key: line for end in ends if (line := await graph.registration_of(end))},
+        is_cut or search.is_bounded or bool(graph.left_out),
     )
 
 
@@ -142,7 +151,7 @@ class _Search:
         self.down = {definition.key: 0 for definition in below}
         self.up = {definition.key: 0 for definition in above}
         steps_down = steps_up = expanded = 0
-        while not self.meeting:
+        while below + above and self.sources and not self.meeting:
             can_go_down = bool(below) and steps_down + steps_up < MOST_STEPS
             # A decorator is found from the function that it decorates: this end goes all the way.
             can_go_up = bool(above) and steps_up < MOST_STEPS
@@ -186,9 +195,13 @@ class _Search:
         """Definitions that lead to a target, and that nothing was found to call."""
         graph = self.graph
         for key in sorted(self.up, key=self._rank):
-            is_known = key in graph.looked_up and key in graph.nodes and key not in graph.left_out
+            is_complete = key in graph.looked_up and key not in graph.left_out
             ways = graph.up.get(key, {}).values()
-            if is_known and not any(step.confidence >= self.least for step in ways):
+            if (
+                is_complete
+                and key in graph.nodes
+                and not any(step.confidence >= self.least for step in ways)
+            ):
                 yield graph.nodes[key]
 
     def _rank(self, key: DefinitionKey) -> tuple[float, int]:

@@ -171,7 +171,7 @@ def meaning(targets: Collection[DefinitionKey], uses: Iterable[ResolvedUse]) -> 
 def in_order(uses: Sequence[FoundUse]) -> list[FoundUse]:
     """By file: the product first, the surest and most used files first; there by kind and line.
 
-    What is only possible comes last.
+    Uses that are only possible come last.
     """
     kinds = Counter(match.use.kind for match in uses)
     files = Counter(match.use.file for match in uses)

@@ -10,7 +10,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from codebase_mcp.database.connection import Transaction
 from codebase_mcp.model import ReferenceKind
@@ -28,6 +28,7 @@ from codebase_mcp.symbols.hierarchy import LEAST
 from codebase_mcp.symbols.lookup import resolve_loaded, resolve_uses
 from codebase_mcp.symbols.resolve import SURE
 from codebase_mcp.symbols.storage import (
+    common_names,
     load_definitions,
     load_lines,
     load_names,
@@ -37,8 +38,10 @@ from codebase_mcp.symbols.storage import (
 
 StepKind = Literal["call", "override", "callback", "table", "decorator"]
 
-# The uses of a name that is used more often are not looked at, beyond the first step.
+# Beyond the first step, names with more uses or definitions are left out: nearly all of
+# their uses mean another definition, and the rows of all names together are limited.
 _MAX_USES = 200
+_MAX_SAME = 100
 # Of a use that may mean more definitions, these are followed.
 _MAX_MEANINGS = 5
 # How sure it is that a definition that was handed to a method is called by another of its class.
@@ -76,6 +79,14 @@ def is_constructor(name: str, holder: str) -> bool:
     return bool(holder) and (name in _CONSTRUCTORS or name == holder)
 
 
+class CodeLine(NamedTuple):
+    """A line of a file, with its text."""
+
+    file: File
+    number: int
+    text: str
+
+
 _Registration = tuple[File, int, Definition, StepKind]
 """A line of a file that hands a definition on, or decorates it."""
 
@@ -94,10 +105,11 @@ class StepGraph:
     up: defaultdict[DefinitionKey, dict[DefinitionKey, Step]] = field(
         default_factory=lambda: defaultdict(dict)
     )
-    left_out: list[DefinitionKey] = field(default_factory=list)
+    left_out: set[DefinitionKey] = field(default_factory=set)
     looked_down: set[DefinitionKey] = field(default_factory=set)
     looked_up: set[DefinitionKey] = field(default_factory=set)
     _lines: dict[int, Sequence[str]] = field(default_factory=dict)
+    _registered: dict[DefinitionKey, tuple[File, int]] = field(default_factory=dict)
 
     async def look_down(self, level: Iterable[Definition]) -> None:
         """Find the steps from some definitions."""
@@ -111,7 +123,9 @@ class StepGraph:
             if reference.kind in _WAYS
             and definition.start_line <= reference.line <= definition.end_line
         }
-        resolved = await resolve_uses(self.tx, sorted(uses, key=_place), self.snapshot_ids)
+        common = await common_names(self.tx, {use.name for use in uses}, _MAX_SAME)
+        uses = {use for use in uses if use.name not in common}
+        resolved = await resolve_uses(self.tx, sorted(uses, key=_order), self.snapshot_ids)
         await self._load_heads(resolved)
         for match in resolved:
             holder = _holder(match)
@@ -123,11 +137,14 @@ class StepGraph:
         new = {d.key: d for d in level if d.key not in self.looked_up}
         self.looked_up |= new.keys()
         names = {definition.name for definition in new.values()}
-        definitions, uses = await load_names(self.tx, names, self.snapshot_ids, without=PROSE_KINDS)
+        common = set() if is_first else await common_names(self.tx, names, _MAX_SAME)
+        definitions, uses = await load_names(
+            self.tx, names - common, self.snapshot_ids, without=PROSE_KINDS
+        )
         if not is_first:
             counts = Counter(use.name for use in uses if use.kind in _WAYS)
-            common = {name for name, number in counts.items() if number > _MAX_USES}
-            self.left_out += [key for key, definition in new.items() if definition.name in common]
+            common |= {name for name, number in counts.items() if number > _MAX_USES}
+            self.left_out |= {key for key, definition in new.items() if definition.name in common}
             uses = [use for use in uses if use.name not in common]
         resolved = await resolve_loaded(self.tx, definitions, uses, self.snapshot_ids, _WAYS)
         await self._load_heads(resolved)
@@ -136,6 +153,8 @@ class StepGraph:
             holder = _holder(match)
             if holder is not None and not self._decorates(match.use, holder):
                 self._add(holder, match, new.keys())
+        for file, line, definition, _ in self._handed_on(resolved, new):
+            self._registered.setdefault(definition.key, (file, line))
         await self._add_overridden(new)
         await self._add_registrations([*self._handed_on(resolved, new), *self._decorated(new)])
 
@@ -157,7 +176,7 @@ class StepGraph:
                     if is_inside and reference.kind is ReferenceKind.INHERIT:
                         uses.add(Use(file, *reference))
                         at_line[file, reference.line].append(method)
-        resolved = await resolve_uses(self.tx, sorted(uses, key=_place), self.snapshot_ids)
+        resolved = await resolve_uses(self.tx, sorted(uses, key=_order), self.snapshot_ids)
         bases = [(match.use, meant) for match in resolved for meant in match.candidates]
         inherited = await load_outlines(
             self.tx, {meant.definition.file.blob_id for _, meant in bases}, deepest=DEEPEST
@@ -205,12 +224,12 @@ class StepGraph:
         references = await references_of(self.tx, {file.blob_id for file, _ in at_line})
         uses = {
             Use(file, *reference)
-            for (file, line), known in at_line.items()
+            for (file, line), registered in at_line.items()
             for reference in references.get(file.blob_id, ())
             if reference.line == line and reference.kind in _WAYS
-            and (reference.kind in CALLS or known[0][3] == "decorator")
+            and (reference.kind in CALLS or registered[0][3] == "decorator")
         }  # fmt: skip
-        resolved = await resolve_uses(self.tx, sorted(uses, key=_place), self.snapshot_ids)
+        resolved = await resolve_uses(self.tx, sorted(uses, key=_order), self.snapshot_ids)
         calls = [
             (match.use, meant.definition, meant.confidence)
             for match in resolved
@@ -278,10 +297,16 @@ class StepGraph:
                     members[file, container].append(Definition.of(file, symbol))
         return members
 
-    def decorator_of(self, definition: Definition) -> str:
-        """The first line of the decorators of a definition; empty without any."""
-        lines = self._lines.get(definition.file.blob_id, ())
-        return next((lines[n - 1].strip() for n in self._decorator_lines(definition)), "")
+    async def registration_of(self, definition: Definition) -> CodeLine | None:
+        """The line that decorates a definition, or hands it on."""
+        at = self._registered.get(definition.key)
+        if decorators := self._decorator_lines(definition):
+            at = definition.file, decorators[0]
+        if at is None:
+            return None
+        file, line = at
+        await self._load({file.blob_id})
+        return CodeLine(file, line, self._lines[file.blob_id][line - 1].strip())
 
     def _add(
         self, holder: Definition, match: ResolvedUse, only: Collection[DefinitionKey] | None
@@ -307,8 +332,8 @@ class StepGraph:
         if source.key == target.key or not (self.is_node(source) and self.is_node(target)):
             return
         self.nodes[source.key], self.nodes[target.key] = source, target
-        known = self.down[source.key].get(target.key)
-        if known is None or _preference(step) < _preference(known):
+        former = self.down[source.key].get(target.key)
+        if former is None or _preference(step) < _preference(former):
             self.down[source.key][target.key] = self.up[target.key][source.key] = step
 
     async def _load_heads(self, uses: Iterable[ResolvedUse]) -> None:
@@ -362,7 +387,7 @@ class StepGraph:
         return range(top, first)
 
 
-def _place(use: Use) -> tuple[object, ...]:
+def _order(use: Use) -> tuple[object, ...]:
     return use.file, use.line, use.name
 
 

@@ -125,7 +125,7 @@ class DefinitionEntry(ReplyPart):
     signature: str
     file_kind: str = Field(validation_alias=AliasPath("file", "kind"))
     repository_id: str
-    decorator: str | None = Field(default=None, description="path: of what nothing calls.")
+    registered: str | None = Field(default=None, description="Among ends: the line that does it.")
     body: str | None = Field(default=None, description="With body: its text.")
     body_left: int = Field(default=0, description="Lines of it that max_chars leaves out.")
 
@@ -457,8 +457,8 @@ def _ends(report: SymbolReport, paths: CallPaths) -> list[DefinitionEntry]:
     ends = () if paths.chains else paths.ends[: report.question.limit]
     entries = _definitions(report, ends)
     for entry, end in zip(entries, ends, strict=True):
-        if text := paths.decorators.get(end.key):
-            entry.decorator = text
+        if line := paths.registrations.get(end.key):
+            entry.registered = f"{line.file.path}:{line.number} {line.text}"
     return entries
 
 

@@ -1,7 +1,7 @@
 """The text of an answer about a name: lines, the likeliest first, within a budget.
 
-What is not sure (below 0.8) has its confidence and reason in brackets; those that all uses of a
-file have in common stand once, after the path.
+An entry below 0.8 has its confidence and reason in brackets; where all uses of a file share them,
+they stand once, after the path.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from codebase_mcp.printable import printable, printable_line
 from codebase_mcp.symbols.resolve import LIKELY, SURE
 from codebase_mcp.tools.replies.rows import Row, fitted, shared_lines
-from codebase_mcp.tools.text import KIND_GROUPS, counted, joined, scope_note, shown_path, size_of
+from codebase_mcp.tools.text import KIND_GROUPS, counted, scope_note, shown_path, size_of
 
 if TYPE_CHECKING:
     from codebase_mcp.app.symbols import SymbolReport
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from codebase_mcp.symbols.answer import FileOutline
     from codebase_mcp.symbols.definition import Definition, DefinitionKey, File, FoundUse
     from codebase_mcp.symbols.hierarchy import Call
+    from codebase_mcp.symbols.paths import CallPaths
     from codebase_mcp.symbols.references import References
     from codebase_mcp.symbols.steps import Step
 
@@ -74,7 +75,7 @@ class _Text:
     def _fitted(
         self, head: Iterable[str], rows: Iterable[Row], tail: Iterable[str] = ()
     ) -> list[str]:
-        """Some lines, the rows between them that have room, and what is left out by a filter."""
+        """Some lines, the rows between them that have room, and how many a filter leaves out."""
         before, after = list(head), list(tail)
         if count := self._facts.elsewhere:
             after.append(f"filtered out: {count}")
@@ -205,7 +206,7 @@ class _Text:
     def _row(
         self, level: int, file: File, text: str, confidence: float = 1.0, count: int = 1
     ) -> Row:
-        """A row of entries in a file: what is only possible is shown last."""
+        """A row of entries in a file; entries that are only possible are shown last."""
         group = "only possible" if confidence < LIKELY else _GROUPS[file.kind]
         rank = (confidence < LIKELY, file.rank, level, confidence < SURE)
         return Row(level, text, rank, self._path(file.snapshot_id, file.path), group, count)
@@ -218,7 +219,7 @@ class _Text:
         return which + self._doubt(use.confidence, use.reason)
 
     def _doubt(self, confidence: float, reason: str) -> str:
-        """The confidence of what is not sure; its reason only once."""
+        """The confidence of an entry that is not sure; each reason is given once."""
         if confidence >= SURE:
             return ""
         is_said = not reason or reason in self._reasons
@@ -283,16 +284,11 @@ class _Text:
         if not paths.chains:
             head = [
                 f"no chain of calls from {self._subject} to {goal}",
-                f"{self._subject} gets to {counted(paths.reached, 'definition')}, "
-                f"{counted(paths.leading, 'definition')} to {goal}"
-                + (", none found to call these:" if paths.ends else ""),
+                f"{self._subject} reaches {counted(paths.reached, 'definition')}, {goal} is "
+                f"reached from {paths.leading}"
+                + ("; nothing was found that calls:" if paths.ends else ""),
             ]
-            rows = [
-                self._row(
-                    1, d.file, joined(self._briefly(d), _cut(paths.decorators.get(d.key, "")))
-                )
-                for d in paths.ends
-            ]
+            rows = [self._row(1, d.file, self._end(d, paths)) for d in paths.ends]
             room = self._room - size_of([*head, *bounded])
             return [*head, *fitted(rows, room, _SHOWN_ENDS), *bounded]
         shown: set[DefinitionKey] = set()
@@ -309,8 +305,17 @@ class _Text:
                 shown.add(step.target.key)
         return [*self._fitted([], rows), *bounded]
 
+    def _end(self, end: Definition, paths: CallPaths) -> str:
+        """A definition that nothing calls, and the line that registers it."""
+        line = paths.registrations.get(end.key)
+        if line is None:
+            return self._briefly(end)
+        path = "" if line.file == end.file else self._path(line.file.snapshot_id, line.file.path)
+        where = f"{path}:{line.number}" if path else line.number
+        return f"{self._briefly(end)} [{where}  {_cut(line.text)}]"
+
     def _step(self, step: Step, shown: Collection[DefinitionKey]) -> str:
-        """The line of a step, what it leads to, and what is special about it."""
+        """The line of a step, its target, and a mark if it is no call."""
         source, target = step.source, step.target
         name = f"{printable_line(target.qualified)} (above)"
         name = name if target.key in shown else self._briefly(target)
