@@ -62,7 +62,8 @@ def _is_text(text: str) -> bool:
     if _UPPER_CASE.fullmatch(text) or (len(text) > 1 and not re.search(r"\w", text)):
         return True
     bare = text.strip(_AROUND)
-    return len(bare) > 2 and not (_NAME.fullmatch(text) or _NAME.fullmatch(bare))
+    has_sign = re.search(r"[!-/:-@\[-^`{-~]", bare)  # not that of a script without spaces
+    return len(bare) > 2 and has_sign is not None and not any(map(_NAME.fullmatch, (text, bare)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,6 +54,7 @@ def test_quoted_text_and_what_is_no_word_is_exact_text(
         'who may sign up as "help"',
         "how does {name} expand",
         "does %s work?",
+        "\u65e5\u5fd7\u5728\u54ea\u91cc\uff1f",
         "",
     ],
 )
