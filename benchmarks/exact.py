@@ -27,7 +27,7 @@ from fastmcp import Client
 from fastmcp.client.transports import StdioTransport
 
 from codebase_mcp.app.app import App
-from codebase_mcp.app.exact import TextQuestion
+from codebase_mcp.app.text_scan import TextQuestion
 from codebase_mcp.database.server import Embedded, EmbeddedServer
 from codebase_mcp.errors import IndexingFailed, InvalidInput
 from codebase_mcp.search.text_pattern import TextQuery

@@ -11,8 +11,9 @@ import pytest
 from tests.git import git
 
 from codebase_mcp.app.app import App
-from codebase_mcp.app.exact import TextQuestion, TextReport
+from codebase_mcp.app.exact import TextReport
 from codebase_mcp.app.freshness.trees import IndexedTrees
+from codebase_mcp.app.text_scan import TextQuestion
 from codebase_mcp.search.scope import FileFilters
 from codebase_mcp.search.text_image import TextImages
 from codebase_mcp.search.text_pattern import TextQuery

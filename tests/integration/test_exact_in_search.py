@@ -12,8 +12,8 @@ from tests.git import git
 
 from codebase_mcp.access.identity import ANONYMOUS
 from codebase_mcp.app.app import App
-from codebase_mcp.app.exact import TextQuestion
 from codebase_mcp.app.reports import SearchReport
+from codebase_mcp.app.text_scan import TextQuestion
 from codebase_mcp.errors import NotFound
 from codebase_mcp.search.scope import FileFilters
 from codebase_mcp.search.text_pattern import TextQuery

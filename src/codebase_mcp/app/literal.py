@@ -47,7 +47,7 @@ async def look_up(
 
     Unless the search is the ``only_once``, missing texts are copied for the next.
     """
-    from codebase_mcp.app.exact import TextQuestion  # noqa: PLC0415 - seldom needed
+    from codebase_mcp.app.text_scan import TextQuestion  # noqa: PLC0415 - seldom needed
 
     tx, scope, touched = context.tx, context.source.scope, context.touched
     pattern, is_regex = text.pattern

@@ -131,7 +131,7 @@ class Symbols:
         """The strings that equal the name, in files as they are now; without those in its uses."""
         if facts.references is None:
             return None
-        from codebase_mcp.app.exact import TextQuestion  # noqa: PLC0415 - loads RE2
+        from codebase_mcp.app.text_scan import TextQuestion  # noqa: PLC0415 - loads RE2
         from codebase_mcp.search.text_pattern import TextQuery  # noqa: PLC0415
 
         definitions = facts.references.definitions

@@ -18,8 +18,8 @@ from codebase_mcp.errors import InvalidInput
 from codebase_mcp.settings.loading import Settings
 
 if TYPE_CHECKING:
-    from codebase_mcp.app.exact import Form
     from codebase_mcp.app.reports import HistoryReport, SymbolHistoryReport
+    from codebase_mcp.app.text_scan import Form
     from codebase_mcp.search.history import FoundCommit
     from codebase_mcp.source.git_directory import GitRepository
     from codebase_mcp.source.git_refs import Ref

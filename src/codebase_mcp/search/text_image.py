@@ -178,15 +178,10 @@ class SnapshotTexts:
     beside: Mapping[int, bytes]
 
     def find(
-        self, matcher: TextMatcher, ids: Collection[int] | None, *, until: float
+        self, matcher: TextMatcher, ids: Collection[int] | None, check: Callable[[], None]
     ) -> TextMatches:
-        """The matches in some texts, or in all, until a monotonic time is reached."""
+        """The matches in some texts, or in all, until a check raises TimeoutError."""
         matches = TextMatches()
-
-        def check() -> None:
-            if time.monotonic() > until:
-                raise TimeoutError
-
         try:
             for text_id, text in self.beside.items():
                 if ids is None or text_id in ids:
