@@ -6,6 +6,7 @@ chain of those, steps of LEAST and more.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
@@ -30,10 +31,11 @@ MOST_CHAINS = 3
 # A chain is not shown if it has this many steps more than the shortest.
 _FURTHER = 3
 
-# The limits of the work: definitions of a level, definitions whose steps are looked for, and
-# partial chains that are looked at for the best ones.
-_MAX_LEVEL = 150
-_MAX_EXPANDED = 600
+# The limits of the work: definitions of a level, definitions whose steps are looked for, seconds,
+# and partial chains that are looked at for the best ones.
+_MAX_LEVEL = 100
+_MAX_EXPANDED = 400
+_MAX_SECONDS = 5.0
 _MAX_PARTIAL = 5_000
 
 
@@ -84,10 +86,11 @@ async def call_paths(
     is_cut = len(sources) > _MAX_LEVEL or len(targets) > _MAX_LEVEL
     sources, targets = sources[:_MAX_LEVEL], targets[:_MAX_LEVEL]
     graph = StepGraph(tx, snapshot_ids, is_node)
-    sure = search = _Search(graph, sources, targets, FOLLOWED)
+    deadline = time.monotonic() + _MAX_SECONDS
+    sure = search = _Search(graph, sources, targets, FOLLOWED, deadline)
     await search.run()
     if not search.meeting:
-        search = _Search(graph, sources, targets, LEAST)
+        search = _Search(graph, sources, targets, LEAST, deadline)
         await search.run()
     ends = tuple(sure.ends())
     return CallPaths(
@@ -133,6 +136,7 @@ class _Search:
     sources: Sequence[Definition]
     targets: Sequence[Definition]
     least: float
+    deadline: float
     down: dict[DefinitionKey, int] = field(default_factory=dict)
     up: dict[DefinitionKey, int] = field(default_factory=dict)
     is_bounded: bool = False
@@ -157,10 +161,11 @@ class _Search:
             can_go_up = bool(above) and steps_up < MOST_STEPS
             if not (can_go_down or can_go_up):
                 return
-            if expanded >= _MAX_EXPANDED:
+            if expanded >= _MAX_EXPANDED or time.monotonic() > self.deadline:
                 self.is_bounded = True
                 return
-            if can_go_down and (len(below) <= len(above) or not can_go_up):
+            is_smaller = (len(below), steps_down) <= (len(above), steps_up)
+            if can_go_down and (is_smaller or not can_go_up):
                 expanded += len(below)
                 await self.graph.look_down(below)
                 steps_down += 1

@@ -279,7 +279,8 @@ class _Text:
     def _chains(self) -> list[str]:
         paths, goal = self._facts.paths, printable_line(self._report.question.to_subject)
         assert paths is not None
-        bounded = ["The search was cut short."] if paths.is_bounded else []
+        narrow = "" if paths.chains else " A qualified name or a directory narrows it."
+        bounded = [f"The search was cut short.{narrow}"] if paths.is_bounded else []
         rows: list[Row] = []
         if not paths.chains:
             head = [
