@@ -344,7 +344,7 @@ class _Text:
                 where = f"{self._path(i.file.snapshot_id, i.path)}:{i.line}"
             else:
                 where = self._definition(i.definition)
-            text = f"{where} {_why(i.confidence, i.reason)}"
+            text = where + self._doubt(i.confidence, i.reason)
             rows.append(self._row(i.level, i.file, text, i.confidence))
         return self._fitted([*head, *self._meant()], rows, self._unresolved())
 
