@@ -203,6 +203,23 @@ async def test_a_call_of_a_base_may_run_an_override(ask: Any) -> None:
     ]
 
 
+async def test_a_longer_chain_is_preferred_to_a_guess(ask: Any) -> None:
+    files = {
+        "bank.py": "class Bank:\n    def pay(self):\n        pass\n",
+        "shop.py": (
+            "from bank import Bank\n\n\ndef main(it):\n    it.pay()\n    step()\n\n\n"
+            "def step():\n    Bank.pay(None)\n"
+        ),
+    }
+    assert steps(await ask(files, "main", "Bank.pay")) == [
+        ["main", (6, "call", "step"), (10, "call", "Bank.pay")]
+    ]
+    files["shop.py"] = files["shop.py"].replace("    step()\n", "")
+    reply = await ask(files, "main", "Bank.pay")
+    assert steps(reply) == [["main", (5, "call", "Bank.pay")]]
+    assert reply["chains"][0]["steps"][0]["confidence"] == 0.5
+
+
 async def test_without_a_chain_the_nearest_is_named(ask: Any, app: App, project_id: str) -> None:
     reply = await ask(ROUTES, "handle", "write")
     assert (reply["chains"], reply["reached"], reply["leading"]) == ([], 2, 1)
@@ -242,7 +259,7 @@ async def test_the_text_names_each_step_once(ask: Any, app: App, project_id: str
 
 
 async def test_a_bounded_search_says_so(ask: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(paths, "_MAX_EXPANDED", 1)
+    monkeypatch.setattr(paths, "_SEARCHES", ((0.5, 1, 5.0),))
     reply = await ask(SHOP, "main", "check")
     assert (reply["chains"], reply["is_bounded"]) == ([], True)
 

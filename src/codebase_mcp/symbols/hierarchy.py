@@ -100,9 +100,10 @@ async def call_tree(
         if is_up:
             uses = await uses_of(
                 tx, level, snapshot_ids, CALLS,
-                least=LEAST, most_uses=_MAX_USES if step else None,
+                least=LEAST, most_uses=_MAX_USES if step else None, is_asked=is_asked,
             )  # fmt: skip
             unresolved_here = uses.unresolved
+            elsewhere += uses.elsewhere
             calls = await aside(sum(map(len, uses.of.values())), _callers_of_each, uses.of)
         else:
             calls, unresolved_here = await _callees(tx, level, snapshot_ids)
@@ -110,9 +111,7 @@ async def call_tree(
             unresolved = unresolved_here
         for key, calls_of_key in calls.items():
             asked = [call for call in calls_of_key if is_asked(call.file)]
-            elsewhere += sum(len(call.lines) for call in calls_of_key) - sum(
-                len(call.lines) for call in asked
-            )
+            elsewhere += len(calls_of_key) - len(asked)
             calls[key] = asked
             parents[key] += asked
         nodes = list(chain.from_iterable(calls.values()))

@@ -1,11 +1,12 @@
 """How does a call get from one definition to another? The shortest chains of steps.
 
-A breadth-first search from both ends. At first it follows steps of FOLLOWED and more; without a
-chain of those, steps of LEAST and more.
+A breadth-first search from both ends: over steps for which more speaks than a name alone; without a
+chain of those over less sure ones.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
@@ -13,6 +14,7 @@ from itertools import count
 from math import log
 
 from codebase_mcp.database.connection import Transaction
+from codebase_mcp.symbols.candidates import BY_NAME
 from codebase_mcp.symbols.definition import Definition, DefinitionKey, File
 from codebase_mcp.symbols.hierarchy import FOLLOWED, LEAST
 from codebase_mcp.symbols.steps import (
@@ -30,10 +32,11 @@ MOST_CHAINS = 3
 # A chain is not shown if it has this many steps more than the shortest.
 _FURTHER = 3
 
-# The limits of the work: definitions of a level, definitions whose steps are looked for, and
-# partial chains that are looked at for the best ones.
-_MAX_LEVEL = 150
-_MAX_EXPANDED = 600
+# The searches, one after the other until there is a chain: the least confidence of a step, and when
+# the work ends: definitions whose steps were looked for, and seconds since the start.
+_SEARCHES = ((BY_NAME + 0.01, 300, 2.5), (FOLLOWED, 450, 4.0), (LEAST, 600, 5.0))
+_MAX_LEVEL = 100
+# Partial chains that are looked at for the best ones.
 _MAX_PARTIAL = 5_000
 
 
@@ -65,13 +68,13 @@ async def call_paths(
 ) -> CallPaths:
     """The shortest chains of steps from any source to any target.
 
-    Tests are passed through only where a source is a test.
+    Inner steps are in tests only where all sources are tests.
     """
     sources = await _with_members(tx, sources)
     targets = await _with_classes(tx, targets, snapshot_ids)
     goals = {target.key for target in targets}
     sources = [source for source in sources if source.key not in goals]
-    with_tests = any(source.file.is_test for source in sources)
+    with_tests = all(source.file.is_test for source in sources)
     both = {definition.key for definition in (*sources, *targets)}
 
     def is_node(definition: Definition) -> bool:
@@ -84,21 +87,26 @@ async def call_paths(
     is_cut = len(sources) > _MAX_LEVEL or len(targets) > _MAX_LEVEL
     sources, targets = sources[:_MAX_LEVEL], targets[:_MAX_LEVEL]
     graph = StepGraph(tx, snapshot_ids, is_node)
-    sure = search = _Search(graph, sources, targets, FOLLOWED)
-    await search.run()
-    if not search.meeting:
-        search = _Search(graph, sources, targets, LEAST)
+    started = time.monotonic()
+    searches = []
+    for least, most, seconds in _SEARCHES:
+        search = _Search(graph, sources, targets, least, most, started + seconds)
+        searches.append(search)
         await search.run()
-    ends = tuple(sure.ends())
+        if search.meeting:
+            break
+    # Without a chain the figures are those of calls that are followed elsewhere too.
+    shown = searches[:2][-1]
+    ends = tuple(shown.ends())
     return CallPaths(
         tuple(sources),
         tuple(targets),
-        tuple(search.chains()),
-        len(sure.down) - len(sources),
-        len(sure.up) - len(targets),
+        tuple(searches[-1].chains()),
+        len(shown.down) - len(sources),
+        len(shown.up) - len(targets),
         ends,
         {end.key: line for end in ends if (line := await graph.registration_of(end))},
-        is_cut or search.is_bounded or bool(graph.left_out),
+        is_cut or searches[-1].is_bounded or bool(graph.left_out),
     )
 
 
@@ -133,6 +141,8 @@ class _Search:
     sources: Sequence[Definition]
     targets: Sequence[Definition]
     least: float
+    most: int
+    deadline: float
     down: dict[DefinitionKey, int] = field(default_factory=dict)
     up: dict[DefinitionKey, int] = field(default_factory=dict)
     is_bounded: bool = False
@@ -150,26 +160,34 @@ class _Search:
         below, above = list(self.sources), list(self.targets)
         self.down = {definition.key: 0 for definition in below}
         self.up = {definition.key: 0 for definition in above}
-        steps_down = steps_up = expanded = 0
+        steps_down = steps_up = 0
         while below + above and self.sources and not self.meeting:
             can_go_down = bool(below) and steps_down + steps_up < MOST_STEPS
             # A decorator is found from the function that it decorates: this end goes all the way.
             can_go_up = bool(above) and steps_up < MOST_STEPS
             if not (can_go_down or can_go_up):
                 return
-            if expanded >= _MAX_EXPANDED:
+            is_smaller = (len(below), steps_down) <= (len(above), steps_up)
+            goes_down = can_go_down and (is_smaller or not can_go_up)
+            if self._is_too_much(below if goes_down else above, goes_down=goes_down):
                 self.is_bounded = True
                 return
-            if can_go_down and (len(below) <= len(above) or not can_go_up):
-                expanded += len(below)
+            if goes_down:
                 await self.graph.look_down(below)
                 steps_down += 1
                 below = self._next(below, self.graph.down, self.down, steps_down)
             else:
-                expanded += len(above)
                 await self.graph.look_up(above, is_first=not steps_up)
                 steps_up += 1
                 above = self._next(above, self.graph.up, self.up, steps_up)
+
+    def _is_too_much(self, level: Iterable[Definition], *, goes_down: bool) -> bool:
+        """Whether a limit of the work is reached before this level."""
+        graph = self.graph
+        looked = graph.looked_down if goes_down else graph.looked_up
+        is_over = len(graph.looked_down) + len(graph.looked_up) >= self.most
+        is_new = any(definition.key not in looked for definition in level)
+        return is_new and (is_over or time.monotonic() > self.deadline)
 
     def _next(
         self,

@@ -112,10 +112,14 @@ def _references(
 
 @dataclass(frozen=True, slots=True)
 class Uses:
-    """The uses of each of some definitions, and how many more of their names are unresolved."""
+    """The uses of each of some definitions, and how many more of their names are unresolved.
+
+    ``elsewhere`` counts the uses in files that are not asked about.
+    """
 
     of: Mapping[DefinitionKey, Sequence[FoundUse]]
     unresolved: int
+    elsewhere: int = 0
 
 
 async def uses_of(
@@ -126,26 +130,36 @@ async def uses_of(
     *,
     least: float = LEAST,
     most_uses: int | None = None,
+    is_asked: Callable[[File], bool] = lambda _: True,
 ) -> Uses:
-    """The uses of several definitions at once, in some ways, by the definition's key.
+    """The uses of several definitions at once, in some ways and files, by the definition's key.
 
     Uses less sure than ``least`` count as unresolved. Names with more than ``most_uses`` uses are
     left out.
     """
     names = list(dict.fromkeys(target.name for target in targets))
     _, uses = await resolve_names(tx, names, snapshot_ids, kinds, most_uses=most_uses)
-    return await aside(len(uses), _of_each, targets, uses, least)
+    return await aside(len(uses), _of_each, targets, uses, least, is_asked)
 
 
-def _of_each(targets: Sequence[Definition], uses: Sequence[ResolvedUse], least: float) -> Uses:
+def _of_each(
+    targets: Sequence[Definition],
+    uses: Sequence[ResolvedUse],
+    least: float,
+    is_asked: Callable[[File], bool],
+) -> Uses:
     by_definition: dict[DefinitionKey, list[FoundUse]] = {target.key: [] for target in targets}
-    unsure = 0
+    asked = {use.use.file: is_asked(use.use.file) for use in uses}
+    unsure = elsewhere = 0
     for match in meaning(by_definition, uses):
-        if match.definition is not None and match.confidence >= least:
+        if not asked[match.use.file]:
+            elsewhere += match.confidence >= least
+        elif match.definition is not None and match.confidence >= least:
             by_definition[match.definition.key].append(match)
         else:
             unsure += 1
-    return Uses(by_definition, _count_unresolved(targets, uses, unsure))
+    uses = [use for use in uses if asked[use.use.file]]
+    return Uses(by_definition, _count_unresolved(targets, uses, unsure), elsewhere)
 
 
 def _count_unresolved(

@@ -204,7 +204,9 @@ class StepGraph:
             if match.use.kind is not ReferenceKind.USE or best is None or best.confidence < SURE:
                 continue
             definition = level.get(best.definition.key)
-            if definition is not None and definition.kind in CALLABLE_KINDS:
+            if definition is None or match.use.file.is_test > definition.file.is_test:
+                continue
+            if definition.kind in CALLABLE_KINDS:
                 yield match.use.file, match.use.line, definition, "callback"
 
     def _decorated(self, level: Mapping[DefinitionKey, Definition]) -> Iterator[_Registration]:

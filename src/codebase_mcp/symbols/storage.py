@@ -16,7 +16,7 @@ from codebase_mcp.database.literals import array_literal
 from codebase_mcp.database.queries import load_queries
 from codebase_mcp.database.transaction import Row, Statement
 from codebase_mcp.model import Reference, ReferenceKind, Symbol
-from codebase_mcp.symbols.definition import Definition, File, Surroundings, Use
+from codebase_mcp.symbols.definition import PROSE_KINDS, Definition, File, Surroundings, Use
 from codebase_mcp.symbols.packages import PackageNames, build_files_for
 from codebase_mcp.text.references import unpack
 from codebase_mcp.text.tokens import fold
@@ -83,9 +83,14 @@ async def load_definitions(
 
 
 async def common_names(tx: Transaction, names: Collection[str], most: int) -> set[str]:
-    """The names that more than ``most`` definitions of the project have, in any state."""
+    """The names that more than ``most`` definitions in code have, in any state of the project."""
     folded = {name: fold(name) for name in names}
-    rows = await tx.fetch_all(_SQL["common_names"], folded=list(set(folded.values())), most=most)
+    rows = await tx.fetch_all(
+        _SQL["common_names"],
+        folded=list(set(folded.values())),
+        without=list(PROSE_KINDS),
+        most=most,
+    )
     common = {row[0] for row in rows}
     return {name for name, key in folded.items() if key in common}
 

@@ -30,12 +30,17 @@ WHERE t.folded = ANY(%(folded)s::text[]) AND t.kind <> ALL (%(without)s::text[])
 LIMIT %(most)s;
 
 -- name: common_names
--- Which of some names have more definitions than a limit, in any state.
+-- Which of some names have more definitions than a limit, in any state and without some kinds.
 SELECT asked.folded
 FROM unnest(%(folded)s::text[]) AS asked (folded)
 WHERE (
     SELECT count(*)
-    FROM (SELECT FROM symbol AS s WHERE s.folded = asked.folded LIMIT %(most)s + 1) AS same
+    FROM (
+        SELECT
+        FROM symbol AS s
+        WHERE s.folded = asked.folded AND s.kind <> ALL (%(without)s::text[])
+        LIMIT %(most)s + 1
+    ) AS same
 ) > %(most)s;
 
 -- name: uses

@@ -294,7 +294,8 @@ class _Text:
     def _chains(self) -> list[str]:
         paths, goal = self._facts.paths, printable_line(self._report.question.to_subject)
         assert paths is not None
-        bounded = ["The search was cut short."] if paths.is_bounded else []
+        narrow = "" if paths.chains else " A qualified name or a directory narrows it."
+        bounded = [f"The search was cut short.{narrow}"] if paths.is_bounded else []
         rows: list[Row] = []
         if not paths.chains:
             head = [
@@ -358,7 +359,7 @@ class _Text:
                 where = f"{self._path(i.file.snapshot_id, i.path)}:{i.line}"
             else:
                 where = self._definition(i.definition)
-            text = f"{where} {_why(i.confidence, i.reason)}"
+            text = where + self._doubt(i.confidence, i.reason)
             rows.append(self._row(i.level, i.file, text, i.confidence))
         return self._fitted([*head, *self._meant()], rows, self._unresolved())
 
