@@ -138,7 +138,11 @@ class Symbols:
         name = definitions[0].name if definitions else name_parts(question.name or "")[-1]
         pattern = "[\"'`]" + re.escape(name) + "[\"'`]"
         found = await self._exact().find(
-            TextQuestion(TextQuery(pattern, regex=True, ignore_case=False), ref=question.ref),
+            TextQuestion(
+                TextQuery(pattern, regex=True, ignore_case=False),
+                ref=question.ref,
+                limit=2 * _MOST_STRINGS,  # some may be uses
+            ),
             project_id,
             identity,
             repository=repository,

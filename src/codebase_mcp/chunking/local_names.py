@@ -24,12 +24,13 @@ class _Scopes:
     """The types of nodes that names are local to.
 
     Declarations in a node of ``hoisted`` are local to the function, not to the block. With
-    ``ahead`` a name is also local above its declaration.
+    ``ahead`` a name is also local above its declaration, in ``after`` only below it.
     """
 
     functions: frozenset[str]
     blocks: frozenset[str]
     hoisted: frozenset[str] = frozenset()
+    after: frozenset[str] = frozenset()
     ahead: bool = False
 
 
@@ -57,6 +58,7 @@ _GO = _Scopes(
     frozenset({"block", "if_statement", "for_statement", "expression_switch_statement",
                "type_switch_statement", "expression_case", "default_case", "type_case",
                "communication_case"}),
+    after=frozenset({"short_var_declaration", "var_spec", "const_spec", "range_clause"}),
 )  # fmt: skip
 _JAVA = _Scopes(
     frozenset({"method_declaration", "constructor_declaration", "lambda_expression",
@@ -124,6 +126,7 @@ class LocalNames:
         """The innermost scope around a declaration, from the root down; ``parent`` is slower."""
         assert self._scopes
         function = scope = None
+        start = node.start_byte
         around: Node | None = self._root
         while around is not None and around != node:
             kind = around.type
@@ -133,11 +136,12 @@ class LocalNames:
                 scope = around
             elif kind in self._scopes.hoisted:
                 scope = function
+            elif kind in self._scopes.after:
+                start = around.end_byte
             around = around.child_with_descendant(node)
         if scope is None:
             return None
-        first = scope if self._scopes.ahead else node
-        return first.start_byte, scope.end_byte
+        return scope.start_byte if self._scopes.ahead else start, scope.end_byte
 
 
 def range_at(ranges: Sequence[Range], position: int) -> Range | None:

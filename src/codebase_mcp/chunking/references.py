@@ -22,7 +22,7 @@ UNNAMED = "?"
 """The receiver if it is an expression without a name: a literal, a call with arguments."""
 
 _KINDS: Mapping[str, ReferenceKind] = {kind.value: kind for kind in ReferenceKind}
-_IMPORTED = frozenset({"import", "part"})
+_IMPORTED = frozenset({"import", "part", "export"})
 _NAMES = frozenset(
     {*_KINDS, *_IMPORTED, "member", "key", "case", "read", "holder", "parameter", "local", "skip"}
 )
@@ -99,7 +99,7 @@ def find_references(
         statements = _statements(syntax)
         imports = list(_imports(syntax, captured, statements, language))
         local = list(_declared(captured, statements))
-        imported = {use.alias or use.name for use in imports}
+        imported = {use.alias or use.name for use in imports if use.kind is _IMPORT}
         hidden = _hidden(syntax, captured, outer)
         reader = _Reader(
             syntax,
@@ -204,7 +204,7 @@ class _Reader:
             if capture == "holder" and not name[0].isupper():
                 continue
             receiver = self._owner(other) if capture == "key" else ""
-            if capture == "case" and name not in self._declared:
+            if capture == "case":
                 receiver = UNNAMED
             prefix = None if receiver else self._before.match(backwards, size - start)
             if prefix and not _is_in_comment(self._syntax, backwards, start):
@@ -222,8 +222,8 @@ class _Reader:
 
     def _is_outer(self, name: str, kind: ReferenceKind, start: int) -> bool:
         """Whether a bare name may be defined outside of the scopes around it."""
-        if kind is _TYPE:
-            return True
+        if kind is _TYPE or (kind is ReferenceKind.CALL and self._language == "java"):
+            return True  # no variable hides these
         if kind is _USE and not self._may_be_outer(name):
             return False
         return not self._local_names.hide(name, start)
@@ -274,14 +274,16 @@ def _imports(
         if text:
             name, path = _split(text)
             module = path if text[0] in _QUOTES else modules.around(start, path)
-            if not name or (capture == "part" and not module):
+            line = node.start_point[0] + 1
+            if name and capture == "export" and not module:
+                yield Reference(line, name, _USE)
+            if not name or (capture in ("part", "export") and not module):
                 continue
             if name == "self" and module:  # Rust: "use std::io::{self}"
                 name, module = _split(module)
             local = syntax.text_of(alias)[:_NAME_CHARS] if alias else ""
             if language == "go" and not local and (match := _VERSIONED.search(f"{module}/{name}")):
                 local = match[1]  # "ex.org/shop/v2" and "ex.org/shop.v2" are called shop
-            line = node.start_point[0] + 1
             yield Reference(line, name, _IMPORT, "", module[-_MODULE_CHARS:], local)
 
 

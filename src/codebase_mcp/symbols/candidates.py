@@ -17,6 +17,9 @@ Key = TypeVar("Key", bound=Hashable)
 
 _VALUES = frozenset({ReferenceKind.CALL, ReferenceKind.NEW, ReferenceKind.USE})
 _NO_VALUES = frozenset({"interface", "type"})
+_NO_TYPES = frozenset({"constant", "variable"})
+# JavaScript, Go, Java and their like: no variable is a type.
+_TYPES_APART = frozenset({Modules.RELATIVE, Modules.DIRECTORY, Modules.QUALIFIED})
 _MEMBER_KINDS = FIELD_KINDS | {"method", "constant", "property"}
 
 # A use that is less sure than this is counted, but not shown.
@@ -223,6 +226,8 @@ def can_be_used(use: Use, definition: Definition, rules: Language) -> bool:
     """Whether the language lets a definition be used in this way."""
     if rules.has_types_apart and use.kind in _VALUES and definition.kind in _NO_VALUES:
         return False
+    if use.kind is ReferenceKind.TYPE and definition.kind in _NO_TYPES:
+        return rules.modules not in _TYPES_APART
     if definition.kind in FIELD_KINDS and not _can_be_field(use, definition, rules):
         return False
     if use.receiver:
@@ -253,11 +258,13 @@ def fitting(kind: ReferenceKind, candidates: Sequence[Definition]) -> Sequence[D
     A field that cannot be called is no candidate of a call (see ``can_be_used``).
     """
     kinds = {
-        ReferenceKind.CALL: CALLABLE_KINDS | FIELD_KINDS,
+        ReferenceKind.CALL: CALLABLE_KINDS,
         ReferenceKind.NEW: TYPE_KINDS,
         ReferenceKind.INHERIT: TYPE_KINDS,
         ReferenceKind.TYPE: TYPE_KINDS,
     }.get(kind)
     if kinds is None:
         return candidates
-    return [candidate for candidate in candidates if candidate.kind in kinds] or candidates
+    if not any(candidate.kind in kinds for candidate in candidates):
+        return candidates
+    return [candidate for candidate in candidates if candidate.kind in kinds | FIELD_KINDS]

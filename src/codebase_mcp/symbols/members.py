@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from codebase_mcp.model import FIELD_KINDS
+from codebase_mcp.model import FIELD_KINDS, ReferenceKind
 from codebase_mcp.symbols.candidates import (
     BASE,
     BY_NAME,
@@ -84,7 +84,12 @@ def by_name(site: UseSite, candidates: Candidates) -> list[Candidate]:
         return modules
     imported_types = site.surroundings.local.keys() & candidates.held.keys()
     typed = [m for name in imported_types for m in candidates.held[name] if is_member(m)]
-    alone = candidates.members.by_name_alone(BY_NAME)
+    if site.use.kind is ReferenceKind.CALL:  # fields are seldom called
+        methods = Candidates(m for m in candidates.members if m.kind not in FIELD_KINDS)
+        alone = methods.by_name_alone(BY_NAME)
+        alone += candidates.fields.by_name_alone(BY_NAME / 2 if methods else BY_NAME, "a field")
+    else:
+        alone = candidates.members.by_name_alone(BY_NAME)
     if len({member.container for member in typed}) == 1 and len(candidates.members) > 1:
         near = shared(typed, TYPE_IN_FILE, f"this file imports {typed[0].holder}")
         alone = [other for other in alone if other.definition.kind in FIELD_KINDS]

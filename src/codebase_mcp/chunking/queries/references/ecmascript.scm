@@ -13,8 +13,8 @@
 (import_specifier name: (_) @import)
 (export_statement source: (string) @from) @statement
 (export_statement "*" @import source: (string))
-(export_specifier name: (_) @part alias: (_) @alias)
-(export_specifier name: (_) @part)
+(export_specifier name: (_) @export alias: (_) @alias)
+(export_specifier name: (_) @export)
 (variable_declarator
   value: (call_expression
     function: (identifier) @keyword
