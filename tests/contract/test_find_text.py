@@ -168,9 +168,16 @@ repo/tests/test_retry.py
 
     async def test_what_does_not_fit_is_counted(self, client: Client[Any], indexed: str) -> None:
         text = await self.ask(client, "MAX_RETRIES", project_id=indexed, max_chars=300)
-        assert len(text) <= 300
+        assert text.splitlines()[1:3] == [
+            "repo/src/retry.py: MAX_RETRIES 1; Retry.wait 6,8,9",
+            "repo/src/same.py: f 2,3",
+        ]
+        text = await self.ask(client, "MAX_RETRIES", project_id=indexed, max_chars=200)
+        assert len(text) <= 200
+        assert "more (max_chars): 2 in repo/src/ (1 file)" in text
+        text = await self.ask(client, "MAX_RETRIES", project_id=indexed, limit=2)
         assert "MAX_RETRIES = 5" in text
-        assert "more: 4 in repo/src/ (2 files)" in text
+        assert "more (limit): 4 in repo/src/ (2 files)" in text
         assert await self.ask(client, "MAX_RETRIES", project_id=indexed, count_only=True) == (
             "MAX_RETRIES: 8 lines in 4 files\n"
             "6 in repo/src/ (2 files), 1 in repo/tests/ (1 file), 1 in repo/docs/ (1 file)"

@@ -89,7 +89,7 @@ _CODE = (
         "asking:grep",
         (
             option("pattern", "a text as it stands in the files"),
-            option("path", "only this file, or files below this directory", nargs="?"),
+            option("path", "only this file, or files below this directory", required=False),
             flag("--regex", "the pattern is a regular expression (RE2's syntax)", short="-E"),
             flag("--ignore-case", "also by default if no letter is upper-case", short="-i"),
             flag("--case-sensitive", "letters match as they are", short="-s"),

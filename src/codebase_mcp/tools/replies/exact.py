@@ -71,8 +71,9 @@ def _head(report: TextReport) -> Iterator[str]:
         yield note
     if not report.is_complete:
         yield "The time was not enough: use a longer text, or directory or file_type."
-    if report.not_searched:
-        counts = (f"{count} {reason}" for reason, count in report.not_searched.items())
+    left_out = {n: c for n, c in report.not_searched.items() if n != "binary" or not total}
+    if left_out:
+        counts = (f"{count} {reason}" for reason, count in left_out.items())
         yield f"[not searched: {', '.join(counts).replace('_', ' ')}]"
 
 
@@ -90,19 +91,30 @@ def _files(report: TextReport, max_chars: int) -> list[str]:
     first = groups[0][1]
     tails = [_counts(report, name, files) for name, files in groups[1:]]
     room = max_chars - size_of(tails)
-    blocks = [list(_block(report, matches)) for matches in first if matches.lines]
-    if len(blocks) < len(first) or size_of(row.text for block in blocks for row in block) > room:
+    listed = [matches for matches in first if matches.lines]
+    whole = [list(_block(report, matches)) for matches in listed]
+    if len(listed) < len(first) or size_of(row.text for block in whole for row in block) > room:
         room -= min(_REST_CHARS, max_chars // 4)
-    shown: list[_Row] = []
-    for block in blocks:
-        if size_of(row.text for row in (*shown, *block)) > room:
-            if not shown:  # the first file alone is too much
-                shown = _fitting(block, room)
-            break
-        shown += block
+    shown = _with_room(whole, [_places(report, matches) for matches in listed], room)
     rest = _paths(report, first, sum(row.matches for row in shown))
-    more = ["more: " + by_folder(rest, _MOST_FOLDERS)] if rest else []
+    is_full = sum(row.matches for row in shown) < sum(len(m.lines) for m in listed)
+    why = "max_chars" if is_full else "limit"
+    more = [f"more ({why}): {by_folder(rest, _MOST_FOLDERS)}"] if rest else []
     return [*(row.text for row in shown), *more, *tails]
+
+
+def _with_room(whole: Sequence[list[_Row]], places: Sequence[_Row], room: int) -> list[_Row]:
+    """The first files with their lines, the others with places alone, as many as there is room."""
+    left = size_of(row.text for row in places)
+    shown: list[_Row] = []
+    for number, block in enumerate(whole):
+        left -= len(places[number].text) + 1
+        if size_of(row.text for row in (*shown, *block)) + left > room:
+            if len(whole) == 1:
+                return _fitting(block, room)
+            return [*shown, *_fitting(places[number:], room - size_of(r.text for r in shown))]
+        shown += block
+    return shown
 
 
 def _paths(
@@ -141,6 +153,15 @@ def _block(report: TextReport, matches: FileMatches) -> Iterator[_Row]:
         else:
             yield _Row(f"  {_heading(definition)}")
             yield from (_Row(f"    {text}", count) for text, count in texts)
+
+
+def _places(report: TextReport, matches: FileMatches) -> _Row:
+    """A file in a line: the numbers of its lines, by definition."""
+    parts = []
+    for definition, group in groupby(matches.lines, lambda line: line.definition):
+        name = f"{printable_line(definition.qualified)} " if definition is not None else ""
+        parts.append(name + ",".join(str(line.number) for line in group))
+    return _Row(f"{_path(report, matches)}: {'; '.join(parts)}", len(matches.lines))
 
 
 def _heading(definition: Symbol) -> str:
