@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import os
 import random
 import re
 import shutil
@@ -18,16 +19,17 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from fastmcp import Client
 from fastmcp.client.transports import StdioTransport
 
 from codebase_mcp.app.app import App
-from codebase_mcp.app.exact import TextQuestion
+from codebase_mcp.app.text_scan import TextQuestion
 from codebase_mcp.database.server import Embedded, EmbeddedServer
-from codebase_mcp.errors import InvalidInput
+from codebase_mcp.errors import IndexingFailed, InvalidInput
 from codebase_mcp.search.text_pattern import TextQuery
 from codebase_mcp.secrets.masking import mask
 from codebase_mcp.settings.loading import Settings
@@ -40,7 +42,8 @@ def main() -> None:
     """Index the trees, and print a line a figure."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--repo", type=Path, action="append", required=True)
-    parser.add_argument("--patterns", type=int, default=1_000)
+    parser.add_argument("--ref", help="a commit of the last repository to search as well")
+    parser.add_argument("--patterns", type=int, default=334, help="for each repository")
     parser.add_argument("--timed", type=int, default=100)
     parser.add_argument("--seed", type=int, default=7)
     options = parser.parse_args()
@@ -58,22 +61,74 @@ async def measure(data: Path, options: argparse.Namespace) -> None:
     settings = replace(Settings.load(), data_dir=data)
     random_ = random.Random(options.seed)
     for number, repo in enumerate(options.repo):
-        root, project = repo.resolve(), f"{PROJECT}-{number}"
+        tree = Searched(repo.resolve(), f"{PROJECT}-{number}", repo.resolve())
+        queries = draw(tree.root, max(options.patterns, options.timed), random_)
         async with await App.open(settings) as app:
             started = time.perf_counter()
-            run = (await app.index(root, project)).run
+            run = (await app.index(tree.root, tree.project)).run
             took = time.perf_counter() - started
-            print(f"{root.name}: {run.files_indexed} files indexed in {took:.1f} s")
-            queries = draw(root, max(options.patterns, options.timed), random_)
-            await compare(app, project, root, queries[: options.patterns])
-            images = [path.stat().st_size for path in (data / "texts").glob(f"*{number}-*.texts")]
-            print(f"image of the texts: {sum(images) / 1e6:.1f} MB")
-        await time_both(data, project, root, queries[: options.timed])
+            print(f"{tree.root.name}: {run.files_indexed} files indexed in {took:.1f} s")
+            started = time.perf_counter()
+            await app.exact.find(TextQuestion(queries[0]), tree.project)
+            print(f"the first question: {time.perf_counter() - started:.1f} s")
+            await compare(app, tree, queries[: options.patterns])
+            size = sum(path.stat().st_size for path in (data / "texts").glob(f"*{number}-*.texts"))
+            source = sum(path.stat().st_size for path in texts_in(tree.root))
+            print(f"image of the texts: {size / 1e6:.1f} MB, {size / source:.2f} of the source")
+        await time_both(data, tree, queries[: options.timed])
+    if options.ref is not None:
+        await measure_ref(data, settings, tree, options, random_)
+
+
+async def measure_ref(
+    data: Path,
+    settings: Settings,
+    tree: Searched,
+    options: argparse.Namespace,
+    random_: random.Random,
+) -> None:
+    """The same for a commit, which ripgrep searches in a checkout of it."""
+    with checked_out(tree.root, options.ref, data.parent / "checkout") as files:
+        old = replace(tree, files=files, ref=options.ref)
+        queries = draw(files, max(options.patterns, options.timed), random_)
+        async with await App.open(settings) as app:
+            while True:
+                with suppress(IndexingFailed):
+                    await app.exact.find(old.question(queries[0]), old.project)
+                    break
+                await asyncio.sleep(1)
+            print(f"{tree.root.name} at {options.ref}")
+            await compare(app, old, queries[: options.patterns])
+        await time_both(data, old, queries[: options.timed])
+
+
+@contextmanager
+def checked_out(root: Path, ref: str, folder: Path) -> Iterator[Path]:
+    """The files of a commit."""
+    git = ["git", "-C", str(root), "worktree"]
+    subprocess.run([*git, "add", "-q", "--detach", folder, ref], check=True)
+    try:
+        yield folder
+    finally:
+        subprocess.run([*git, "remove", "--force", folder], check=True)
+
+
+@dataclass(frozen=True)
+class Searched:
+    """A tree, its project, and the files that ripgrep reads."""
+
+    root: Path
+    project: str
+    files: Path
+    ref: str | None = None
+
+    def question(self, query: TextQuery, limit: int = 50) -> TextQuestion:
+        return TextQuestion(query, ref=self.ref, limit=limit)
 
 
 def draw(root: Path, count: int, random_: random.Random) -> list[TextQuery]:
     """Patterns from the texts of a tree and from a grammar."""
-    files = [path for path in root.rglob("*.*") if path.is_file() and is_text(path)]
+    files = texts_in(root)
     sample = random_.sample(files, min(len(files), 400))
     texts = [path.read_text("utf-8", "ignore") for path in sample]
     words = sorted({word for text in texts for word in re.findall(r"[^\W\d]\w{3,24}", text)})
@@ -110,20 +165,20 @@ def expressions(a: str, b: str) -> Iterator[tuple[str, bool]]:
     yield "0x[0-9a-f]{2,}", True
 
 
-async def compare(app: App, project: str, root: Path, queries: Sequence[TextQuery]) -> None:
+async def compare(app: App, tree: Searched, queries: Sequence[TextQuery]) -> None:
     """Count the patterns for which both find the same lines."""
     equal, refused, masked = 0, 0, set[tuple[str, int]]()
     for query in queries:
         try:
-            report = await app.exact.find(TextQuestion(query, limit=10_000_000), project)
+            report = await app.exact.find(tree.question(query, limit=10_000_000), tree.project)
         except InvalidInput as error:
             refused += 1
             print(f"refused: {query.pattern!r}: {error.message}")
             continue
         ours = {(m.file.path, line.number) for m in report.files for line in m.lines}
-        theirs = by_ripgrep(root, query)
+        theirs = by_ripgrep(tree, query)
         differing = ours ^ theirs
-        secret = {place for place in differing if is_masked(root, place)}
+        secret = {place for place in differing if is_masked(tree.files, place)}
         masked |= secret
         if differing - secret:
             sample = sorted(differing - secret)[:3]
@@ -141,7 +196,7 @@ def is_masked(root: Path, place: tuple[str, int]) -> bool:
     return mask(text).text.split("\n")[place[1] - 1] != line
 
 
-def rg_command(root: Path, query: TextQuery) -> list[str]:
+def rg_command(tree: Searched, query: TextQuery) -> list[str]:
     pattern = query.pattern
     if query.regex:  # RE2's classes know ASCII alone
         pattern = re.sub(r"\\[wsd]", lambda match: f"(?-u:{match[0]})", pattern)
@@ -149,17 +204,18 @@ def rg_command(root: Path, query: TextQuery) -> list[str]:
     command = ["rg", "--no-config", "--hidden", "--no-ignore-dot", "--no-heading", "-n"]
     command += ["-i" if query.ignores_case else "-s", *(["-w"] if query.whole_word else [])]
     command += [] if query.regex else ["-F"]
+    command += [] if tree.ref is None else ["--no-ignore"]  # all files of a commit are meant
     command += [f"--glob=!*.{extension}" for extension in sorted(BINARY_EXTENSIONS)]
-    return [*command, "--glob=!.git", "-e", pattern, str(root)]
+    return [*command, "--glob=!.git", "-e", pattern, str(tree.files)]
 
 
-def by_ripgrep(root: Path, query: TextQuery) -> set[tuple[str, int]]:
+def by_ripgrep(tree: Searched, query: TextQuery) -> set[tuple[str, int]]:
     """The lines that ripgrep finds."""
     places = set()
-    for line in run_ripgrep([*rg_command(root, query), "--null"]).split(b"\n"):
+    for line in run_ripgrep([*rg_command(tree, query), "--null"]).split(b"\n"):
         path, null, rest = line.partition(b"\0")
         if null:
-            relative = Path(path.decode("utf-8", "surrogateescape")).relative_to(root)
+            relative = Path(path.decode("utf-8", "surrogateescape")).relative_to(tree.files)
             places.add((relative.as_posix(), int(rest.split(b":", 1)[0])))
     return places
 
@@ -168,16 +224,19 @@ def run_ripgrep(command: Sequence[str]) -> bytes:
     return subprocess.run(command, capture_output=True, check=False).stdout
 
 
-def is_text(path: Path) -> bool:
-    return path.suffix[1:].lower() not in BINARY_EXTENSIONS and ".git" not in path.parts
+def texts_in(root: Path) -> list[Path]:
+    """The files that git does not ignore and whose names are not those of binary files."""
+    command = ["rg", "--no-config", "--hidden", "--no-ignore-dot", "--files", "--null"]
+    names = run_ripgrep([*command, "--glob=!.git", str(root)]).split(b"\0")
+    paths = [Path(os.fsdecode(name)) for name in sorted(names) if name]
+    return [path for path in paths if path.suffix[1:].lower() not in BINARY_EXTENSIONS]
 
 
-async def time_both(data: Path, project: str, root: Path, queries: Sequence[TextQuery]) -> None:
+async def time_both(data: Path, tree: Searched, queries: Sequence[TextQuery]) -> None:
     """Ask each pattern of both in turn, and print the times."""
     flags = ["--toolsets", "find", "--replies", "text", "--data-dir", str(data)]
-    transport = StdioTransport(
-        sys.executable, ["-m", "codebase_mcp.cli.main", "serve", *flags], cwd=str(root)
-    )
+    program = str(Path(sys.executable).with_name("codebase-mcp"))
+    transport = StdioTransport(program, ["serve", *flags], cwd=str(tree.root))
     ours: list[float] = []
     theirs: list[float] = []
     characters: list[tuple[int, int]] = []
@@ -189,17 +248,18 @@ async def time_both(data: Path, project: str, root: Path, queries: Sequence[Text
                     "regex": query.regex,
                     "ignore_case": query.ignores_case,
                     "whole_word": query.whole_word,
-                    "project_id": project,
+                    "project_id": tree.project,
+                    "ref": tree.ref,
                 }
                 started = time.perf_counter()
                 reply = await client.call_tool("find_text", arguments, raise_on_error=False)
                 took = time.perf_counter() - started
                 started = time.perf_counter()
-                listed = await asyncio.to_thread(run_ripgrep, rg_command(root, query))
+                listed = await asyncio.to_thread(run_ripgrep, rg_command(tree, query))
                 if round_:
                     ours.append(took)
                     theirs.append(time.perf_counter() - started)
-                    shown = listed.replace(f"{root}/".encode(), b"")
+                    shown = listed.replace(f"{tree.files}/".encode(), b"")
                     characters.append((len(reply.content[0].text), len(shown)))
     for name, times in (("ours", ours), ("rg", theirs)):
         cut = statistics.quantiles(times, n=20)

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from codebase_mcp.model import FileKind
-from codebase_mcp.search.search import Ranking
+from codebase_mcp.search.ranking import Ranking
 from quality_queries import EvalQuery, Repository
 from quality_scoring import DEPTH, name_held, ndcg, reciprocal
 

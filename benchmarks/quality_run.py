@@ -12,8 +12,9 @@ from pathlib import Path
 
 from adapter import project_of
 from codebase_mcp import App
+from codebase_mcp.search.ranking import Ranking
 from codebase_mcp.search.scope import FileFilters
-from codebase_mcp.search.search import Ranking, Request
+from codebase_mcp.search.search import Request
 from quality_queries import EvalQuery, Repository
 from quality_scoring import DEPTH, ResultLines, Target, name_held, ranks_of
 

@@ -21,7 +21,7 @@ import asyncio
 import random
 import shutil
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -29,8 +29,8 @@ from typing import Any
 from codebase_mcp.app.app import App
 from codebase_mcp.settings.loading import Settings
 from codebase_mcp.symbols.answer import SymbolQuestion
+from codebase_mcp.symbols.candidates import SURE
 from codebase_mcp.symbols.lookup import Place
-from codebase_mcp.symbols.resolve import SURE
 from own_server import own_folder
 from references_tools import truths
 
@@ -45,8 +45,13 @@ LANGUAGES = {
     "java": "Java",
     "rust": "Rust",
 }
-KINDS = {"function": "function", "method": "method"}
-TYPES = ("class", "interface", "type", "enum", "struct", "trait")
+KINDS = {
+    "function": "function",
+    "method": "method",
+    **dict.fromkeys(("class", "interface", "type", "enum", "struct", "trait"), "type"),
+    **dict.fromkeys(("field", "enumerator", "property"), "field"),
+    **dict.fromkeys(("constant", "variable"), "constant"),
+}
 
 _DEFINITIONS = """
 SELECT f.language, s.kind, f.path, s.name, s.qualified, s.start_line, s.end_line
@@ -132,6 +137,7 @@ def main() -> None:
     parser.add_argument("trees", nargs="+", type=Path)
     parser.add_argument("--tools", type=Path, required=True, help="the environment of tools")
     parser.add_argument("--definitions", type=int, default=60, help="of each project")
+    parser.add_argument("--kinds", nargs="+", default=sorted(set(KINDS.values())))
     parser.add_argument("--misses", type=Path, help="a file for the places that differ")
     options = parser.parse_args()
     with own_folder("bench-references-") as folder:
@@ -147,7 +153,7 @@ async def measure(folder: Path, options: argparse.Namespace) -> None:
         for tree in options.trees:
             root = folder / tree.name
             shutil.copytree(tree, root)
-            asked = await ask(app, root, options.definitions)
+            asked = await ask(app, root, options.kinds, options.definitions)
             questions = [one.question for one in asked]
             told = truths(root.resolve(), questions, options.tools.resolve())
             for one, truth in zip(asked, told, strict=True):
@@ -162,13 +168,15 @@ async def measure(folder: Path, options: argparse.Namespace) -> None:
         options.misses.write_text("\n".join(misses) + "\n")
 
 
-async def ask(app: App, root: Path, count: int) -> list[Asked]:
+async def ask(app: App, root: Path, groups: Collection[str], count: int) -> list[Asked]:
     """Some definitions of a tree, as many of each kind, with what we say of them."""
     project = f"bench-{root.name.lower().replace('.', '-')}"
     await app.index(root, project)
     async with app.enter(project) as here:
         rows = await here.tx.fetch_all(
-            _DEFINITIONS, languages=list(LANGUAGES), kinds=[*KINDS, *TYPES]
+            _DEFINITIONS,
+            languages=list(LANGUAGES),
+            kinds=[kind for kind, group in KINDS.items() if group in groups],
         )
     heads = defaultdict(list)
     for _, _, path, _, qualified, *lines in rows:
@@ -184,8 +192,7 @@ async def ask(app: App, root: Path, count: int) -> list[Asked]:
         for use in found.uses:
             key = use.use.file.path, use.use.line
             said[key] = max(said[key], use.confidence)
-        group = KINDS.get(kind, "type")
-        asked.append(Asked(language, group, path, name, line, heads[path, qualified], said))
+        asked.append(Asked(language, KINDS[kind], path, name, line, heads[path, qualified], said))
     return asked
 
 
@@ -193,7 +200,7 @@ def chosen(rows: Iterable[Sequence[Any]], count: int) -> list[Sequence[Any]]:
     """As many definitions of each kind, by chance."""
     by_kind = defaultdict(list)
     for row in rows:
-        by_kind[KINDS.get(row[1], "type")].append(row)
+        by_kind[KINDS[row[1]]].append(row)
     chance = random.Random(16)
     each = count // max(len(by_kind), 1)
     return [

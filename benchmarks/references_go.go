@@ -143,7 +143,7 @@ func tell(file *ast.File, info *types.Info) {
 		where, line := placeOf(name.Pos())
 		if object := info.Defs[name]; object != nil {
 			switch object.(type) {
-			case *types.Func, *types.TypeName:
+			case *types.Func, *types.TypeName, *types.Var, *types.Const:
 				definition := []any{where, line, name.Name, idOf(object)}
 				answer.Definitions = append(answer.Definitions, definition)
 			}

@@ -97,6 +97,12 @@ class References extends TreePathScanner<Void, Void> {
     return super.visitMethod(node, none);
   }
 
+  @Override public Void visitVariable(VariableTree node, Void none) {
+    if (getCurrentPath().getParentPath().getLeaf() instanceof ClassTree)
+      define(node, node.getType(), node.getName().toString());
+    return super.visitVariable(node, none);
+  }
+
   @Override public Void visitIdentifier(IdentifierTree node, Void none) {
     use(node, node.getName().toString(), "plain");
     return super.visitIdentifier(node, none);

@@ -68,7 +68,8 @@ function isDeclared(node) {
 // What stands before a name: nothing, the own object, a module or type, or an object.
 function reachOf(node, kind) {
   const parent = node.parent;
-  if (kind === "method" && ts.isShorthandPropertyAssignment(parent)) return "object";
+  const isMember = kind === "method" || kind === "field";
+  if (isMember && ts.isShorthandPropertyAssignment(parent)) return "object";
   let receiver;
   if (ts.isPropertyAccessExpression(parent) && parent.name === node) receiver = parent.expression;
   else if (ts.isQualifiedName(parent) && parent.right === node) receiver = parent.left;
@@ -100,6 +101,15 @@ function handedOn(file, start) {
   return declared?.name ? [declared.getSourceFile().fileName, declared.name.getStart()] : [file, start];
 }
 
+// A comment, or in a constructor the parameter that a field is declared by.
+function isElsewise(node, { textSpan }, one) {
+  if (!ts.isStringLiteralLike(node) && node.getStart() !== textSpan.start) return true;
+  const meant = one.kind === "field" && checker.getSymbolAtLocation(node);
+  return meant && ts.isIdentifier(node) && !ts.isShorthandPropertyAssignment(node.parent) &&
+    Boolean(meant.flags & ts.SymbolFlags.FunctionScopedVariable) &&
+    !(meant.flags & ts.SymbolFlags.Property);
+}
+
 function verdict(one, targets, [file, line]) {
   const source = program.getSourceFile(path.join(asked.root, file));
   if (!source) return "undecided";
@@ -129,12 +139,12 @@ function truthOf(one) {
     targets.has(placeOf(definition.fileName, definition.textSpan.start).join(":"));
   const places = new Map();
   for (const group of found.flatMap((start) => service.findReferences(file, start) ?? [])) {
-    // A method's uses are listed with those of all that it overrides, or that override it.
-    if (one.kind === "method" && !isTarget(group.definition)) continue;
+    // A member's uses are listed with those of all that it overrides, or that override it.
+    if (["method", "field"].includes(one.kind) && !isTarget(group.definition)) continue;
     for (const reference of group.references) {
       const other = program.getSourceFile(reference.fileName);
       const node = nodeAt(other, reference.textSpan.start);
-      if (!node.parent || isDeclared(node)) continue;
+      if (!node.parent || isDeclared(node) || isElsewise(node, reference, one)) continue;
       const place = placeOf(reference.fileName, reference.textSpan.start);
       const known = places.get(place.join(":"));
       const reach = reachOf(node, one.kind);

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 ASK = (
     "Ask as the code would say it: a sentence in a programmer's words, then names you expect "
-    '("retry a failed request with backoff. RetryPolicy backoff_delay"), or just a symbol.'
+    '("retry a failed request with backoff. RetryPolicy backoff_delay"), a symbol, or "exact text".'
 )
 STOP = "A first place at 0.8 or more is the answer: use the lines shown, or read its range."
 ABSENT = "Below 0.5: probably not in this code."

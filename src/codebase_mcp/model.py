@@ -98,6 +98,14 @@ class Listing:
     not_fetched: tuple[str, ...] = ()
 
 
+FIELD_KINDS = frozenset({"attribute", "entry", "enumerator", "field"})
+"""Definitions that are part of another and hold a value. They name no chunk.
+
+A ``field`` is declared, an ``attribute`` assigned to the own object in a method; an ``entry`` is a
+key within another of a configuration.
+"""
+
+
 @dataclass(frozen=True, slots=True)
 class Symbol:
     """A definition: what it is called, what it is, and where it stands (1-based, inclusive).
@@ -160,10 +168,12 @@ class Outline:
     """What one text falls into.
 
     Every non-blank line lies in exactly one chunk. ``comments`` holds the text of comments and
-    docstrings, markers included. ``references`` are sorted by line.
+    docstrings, markers included. ``references`` are sorted by line. ``fields`` are the definitions
+    of the kinds FIELD_KINDS, ``symbols`` all others.
     """
 
     chunks: tuple[Chunk, ...]
     symbols: tuple[Symbol, ...]
     comments: tuple[str, ...]
     references: tuple[Reference, ...] = ()
+    fields: tuple[Symbol, ...] = ()

@@ -9,8 +9,8 @@ import pytest
 
 from codebase_mcp.app.app import App
 from codebase_mcp.symbols.answer import Operation, SymbolFacts, SymbolQuestion
+from codebase_mcp.symbols.candidates import SURE
 from codebase_mcp.symbols.lookup import parse_place
-from codebase_mcp.symbols.resolve import SURE
 
 pytestmark = pytest.mark.anyio
 

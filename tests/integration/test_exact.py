@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +12,12 @@ import pytest
 from tests.git import git
 
 from codebase_mcp.app.app import App
-from codebase_mcp.app.exact import TextQuestion, TextReport
+from codebase_mcp.app.exact import TextReport
 from codebase_mcp.app.freshness.trees import IndexedTrees
+from codebase_mcp.app.text_scan import TextQuestion
 from codebase_mcp.search.scope import FileFilters
 from codebase_mcp.search.text_image import TextImages
-from codebase_mcp.search.text_pattern import TextQuery
+from codebase_mcp.search.text_pattern import Span, TextMatcher, TextQuery
 
 pytestmark = pytest.mark.anyio
 
@@ -126,9 +128,12 @@ async def test_what_the_index_lacks_is_read_from_the_disk(
         raise AssertionError("not indexed")
 
     monkeypatch.setattr(IndexedTrees, "update_index", fail)
-    (root / "src" / "new.py").write_text(f"brand_new = 1\ntoken = '{TOKEN}'\n")
-    report = await find_until(app, project_id, "brand_new", 1)
-    assert places(report) == {"src/new.py": [1]}
+    text = f"brand_new = 1\ntoken = '{TOKEN}'\n\ndef start():\n    return brand_new\n"
+    (root / "src" / "new.py").write_text(text)
+    report = await find_until(app, project_id, "brand_new", 2)
+    assert places(report) == {"src/new.py": [1, 5]}
+    within = [line.definition for line in report.files[0].lines]
+    assert [definition and definition.qualified for definition in within] == ["brand_new", "start"]
     assert (await find(app, project_id, TOKEN)).total == 0
     [line] = (await find(app, project_id, "token =")).files[0].lines
     assert TOKEN not in line.text
@@ -228,6 +233,31 @@ async def test_time_that_is_not_enough_is_said(
     monkeypatch.setattr("codebase_mcp.app.exact.MAX_SCAN_S", -1.0)
     report = await find(app, project_id, "MAX_RETRIES")
     assert (report.total, report.is_complete) == (0, False)
+
+
+async def test_a_cancelled_search_ends_its_scan(
+    app: App, make_repo: MakeRepo, project_id: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await app.index(make_repo(FILES), project_id)
+    began, ended = threading.Event(), threading.Event()
+
+    def endless(_: TextMatcher, _text: bytes, check: Callable[[], None]) -> Iterator[Span]:
+        began.set()
+        try:
+            while True:
+                check()
+        finally:
+            ended.set()
+        yield 0, 0
+
+    monkeypatch.setattr(TextMatcher, "spans", endless)
+    monkeypatch.setattr("codebase_mcp.app.exact.MAX_SCAN_S", 600.0)
+    task = asyncio.create_task(find(app, project_id, "MAX_RETRIES"))
+    assert await asyncio.to_thread(began.wait, 30)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert await asyncio.to_thread(ended.wait, 30)
 
 
 async def test_the_lines_are_those_of_git_grep(

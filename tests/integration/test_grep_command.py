@@ -8,6 +8,7 @@ from pathlib import Path
 from uuid import uuid4
 
 import pytest
+from tests.git import git
 from tests.integration.conftest import Shell
 
 FILES = {
@@ -61,6 +62,20 @@ def test_what_matches_is_printed_by_definition(
 ) -> None:
     done = shell("grep", *options, "--project", project, cwd=tmp_path / "repo")
     assert (done.returncode, done.stdout) == (0, printed)
+
+
+def test_a_path_is_meant_from_the_working_directory(
+    project: str, shell: Shell, tmp_path: Path
+) -> None:
+    git(tmp_path / "repo", "init", "-q")
+    for folder, path in (("repo", "src"), ("repo/src", "."), ("repo/tests", "../src/pay.py")):
+        done = shell("grep", "LIMIT", path, "--project", project, cwd=tmp_path / folder)
+        assert done.stdout.startswith("LIMIT: 2 lines in 1 file\n")
+        assert done.stdout.count("pay.py") == 1
+    done = shell("grep", "LIMIT", ".", "--project", project, cwd=tmp_path / "repo")
+    assert done.stdout.startswith("LIMIT: 3 lines in 2 files\n")
+    done = shell("grep", "LIMIT", "..", "--project", project, cwd=tmp_path / "repo")
+    assert "path is outside of" in done.stderr.replace("\n", " ")
 
 
 def test_the_exit_status_is_that_of_grep(project: str, shell: Shell) -> None:

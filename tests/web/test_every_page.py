@@ -30,6 +30,7 @@ PAGES: dict[str, dict[str, str]] = {
     "/search": {
         "q": "authenticate user", "language": "python", "directory": "src", "kind": "code",
         "ref": "HEAD", "limit": "20", "as": "agent",
+        "by": "text", "case": "1", "word": "1", "regex": "1",
     },
     "/results": {"q": "authenticate user", "kind": "test", "ref": "HEAD", "limit": "20"},
     "/file": {"path": "src/auth.py", "ref": "HEAD", "lines": "1-2", "changes": "1"},

@@ -178,6 +178,56 @@ async def test_search_as_you_type_with_keys(
         await expect(page.locator(".agent pre")).to_contain_text("1. src/auth.py:")
 
 
+async def test_exact_text_is_found_as_you_type(
+    settings: Settings, app: App, make_repo: MakeRepo, project_id: str, browser: Browser
+) -> None:
+    await app.index(make_repo(FILES), project_id)
+    async with serving(settings) as server, tab(browser, server.address) as page:
+        await page.goto(f"/?project={project_id}")
+        await expect(page.get_by_label("Regex")).to_be_hidden()
+        await page.get_by_label("Meaning").focus()
+        await page.keyboard.press("ArrowRight")
+        await expect(page.get_by_label("Exact text")).to_be_checked()
+        await expect(page.get_by_label("Regex")).to_be_visible()
+        box = page.get_by_label("Question")
+        await box.fill("def auth")
+        await expect(page.locator(".hit mark").first).to_have_text("def auth")
+        await expect(page.locator(".summary")).to_contain_text("1 line in 1 file")
+        assert "by=text" in page.url
+
+        await page.get_by_label("Regex").check()
+        await box.fill("def auth(")
+        await expect(page.locator("#problem")).to_contain_text("missing )")
+        await expect(box).to_have_attribute("aria-invalid", "true")
+        await expect(page.locator(".hit mark").first).to_be_visible()  # the former results
+        await box.press_sequentially("en|or)")
+        await expect(page.locator(".hit mark").first).to_have_text("def authen")
+        await expect(page.locator("#problem")).to_be_empty()
+        await expect(box).not_to_have_attribute("aria-invalid", "true")
+        await box.press_sequentially("[")
+        await expect(page.locator("#problem")).to_contain_text("missing ]")
+        await page.reload()  # every state has a URL
+        await expect(page.get_by_label("Regex")).to_be_checked()
+        await expect(page.locator("#problem")).to_contain_text("missing ]")
+
+        await box.fill("au")  # in too many files
+        await expect(page.locator("#results")).to_have_class("outdated")
+        await page.keyboard.press("Enter")
+        await expect(page.locator(".hit mark").first).to_have_text("au")
+        await box.fill("AUTHENTICATE")
+        await expect(page.locator("#results")).to_contain_text("No line has it")
+        await box.fill("authenticate")
+        await expect(page.locator(".hit .path").first).to_have_text("src/auth.py")
+        await page.keyboard.press("Escape")
+        await page.keyboard.press("j")
+        await page.keyboard.press("y")
+        await expect(page.locator(".toast")).to_contain_text("src/auth.py:")
+        await page.locator(".group summary", has_text="Tests").click()
+        await expect(page.locator(".hit .path").last).to_be_visible()
+        await page.get_by_label("Meaning").check()
+        await expect(page.locator(".score").first).to_be_visible()
+
+
 async def test_every_page_is_accessible(
     settings: Settings, app: App, make_repo: MakeRepo, project_id: str, browser: Browser
 ) -> None:
@@ -196,7 +246,15 @@ async def test_every_page_is_accessible(
             assert "error" not in reply.json(), reply.text
         pages = {
             "/": ["", "project=no-such-project"],
-            "/search": ["q=authenticate", "q=submarine", "q=authenticate&as=agent"],
+            "/search": [
+                "q=authenticate",
+                "q=submarine",
+                "q=authenticate&as=agent",
+                "q=password&by=text",
+                "q=def&by=text&limit=1",
+                "q=foo(&by=text&regex=1",
+                r"q=\w%2B&by=text",
+            ],
             "/file": ["path=src", "path=src/auth.py&changes=1&lines=1"],
             "/symbol": ["name=authenticate", "name=authenticate&operation=callers"],
             "/index": [""],
@@ -332,6 +390,6 @@ async def test_without_javascript_and_with_hostile_names(
         await page.goto(f"/search?project={project_id}&q=hostile_markup")
         await expect(page.locator(".hit .path").first).to_contain_text("onerror=alert(1)")
         wide = "document.documentElement.scrollWidth > document.documentElement.clientWidth"
-        for path in ("/", "/index", "/search?q=hostile_markup"):
+        for path in ("/", "/index", "/search?q=hostile_markup", "/search?q=return&by=text"):
             await page.goto(f"{path}{'&' if '?' in path else '?'}project={project_id}")
             assert not await page.evaluate(wide), path

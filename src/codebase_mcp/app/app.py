@@ -19,7 +19,7 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from uuid import UUID, uuid4
 
 from codebase_mcp.access.identity import ANONYMOUS, Identity
@@ -53,8 +53,9 @@ from codebase_mcp.index.inventory import load_inventory
 from codebase_mcp.index.plan import RunRequest
 from codebase_mcp.index.queue import JobQueue
 from codebase_mcp.search.memory_indexes import MemoryIndexes
+from codebase_mcp.search.ranking import Ranking
 from codebase_mcp.search.scope import FileFilters
-from codebase_mcp.search.search import Ranking, Request, Searcher
+from codebase_mcp.search.search import Request, Searcher
 from codebase_mcp.settings.choices import chosen_model, database_target, service_access
 from codebase_mcp.settings.loading import Settings
 from codebase_mcp.settings.repository import (
@@ -76,6 +77,7 @@ if TYPE_CHECKING:
     from codebase_mcp.app.views import Views
     from codebase_mcp.index.progress import RunProgress
     from codebase_mcp.records.page import Page, Paging
+    from codebase_mcp.search.literal import ExactMatches
     from codebase_mcp.search.text_image import TextImages
 
 __all__ = ["App", "HistoryReport", "InProject", "IndexReport", "ProjectFacts", "SearchReport"]
@@ -97,7 +99,13 @@ class App:
         most_bytes = settings.search_memory_mb << 20
         self.memory_indexes = memory = MemoryIndexes(database, most_bytes=most_bytes)
         self._searcher = Searcher(
-            database, models, PROGRAM_VERSION, nearest, memory, only_once=only_once
+            database,
+            models,
+            PROGRAM_VERSION,
+            nearest,
+            memory,
+            look_up=self._look_up,
+            only_once=only_once,
         )
         self.jobs = JobQueue(database)
         self.trees = IndexedTrees(
@@ -169,7 +177,14 @@ class App:
     def symbols(self) -> Symbols:
         from codebase_mcp.app.symbols import Symbols  # noqa: PLC0415
 
-        return Symbols(self.database, self.resolver, self.scopes, self.views, self.freshness)
+        return Symbols(
+            self.database,
+            self.resolver,
+            self.scopes,
+            self.views,
+            self.freshness,
+            lambda: self.exact,
+        )
 
     @cached_property
     def text_images(self) -> TextImages:
@@ -190,6 +205,11 @@ class App:
             lambda: self.views,
             self.text_images,
         )
+
+    async def _look_up(self, *question: Any) -> ExactMatches:
+        from codebase_mcp.app.literal import look_up  # noqa: PLC0415
+
+        return await look_up(self.exact, *question, only_once=self._only_once)
 
     @classmethod
     async def open(
@@ -234,7 +254,7 @@ class App:
             closing += [self.memory_indexes.close, self._nearest.close, self._searcher.close]
             closing += [
                 self._searches.close,
-                *([self.views.close] if "views" in vars(self) else []),
+                *(getattr(self, part).close for part in ("views", "exact") if part in vars(self)),
             ]
             for close in [*closing, self.freshness.close, self.resolver.close]:
                 stack.push_async_callback(close)

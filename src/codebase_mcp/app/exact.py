@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import Counter, OrderedDict, defaultdict
+from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from itertools import accumulate
 from json import loads
 from pathlib import Path
-from typing import Literal
 from uuid import UUID
 
 from codebase_mcp.access.identity import ANONYMOUS, Identity
@@ -23,6 +21,7 @@ from codebase_mcp.access.resolution import ProjectSource, Resolver
 from codebase_mcp.app.freshness.trees import IndexedTrees, Tree, differences
 from codebase_mcp.app.freshness.verified_search import Freshness, IndexFreshness
 from codebase_mcp.app.scopes import CallScope, NamedRepository, ReportProgress, Scopes
+from codebase_mcp.app.text_scan import FilesOnDisk, Table, TextQuestion, TextScan
 from codebase_mcp.app.views import ChosenViews, Views, nothing_indexed
 from codebase_mcp.database.connection import Database, Transaction
 from codebase_mcp.database.literals import array_literal
@@ -30,21 +29,19 @@ from codebase_mcp.database.projects import Project
 from codebase_mcp.database.queries import load_queries
 from codebase_mcp.errors import CodebaseError, IndexingFailed, SnapshotDropped
 from codebase_mcp.index.plan import StoredFile
-from codebase_mcp.model import WORKTREE, SourceFile, Symbol, extension_of
+from codebase_mcp.model import WORKTREE
 from codebase_mcp.search.changes import Touched, load_touched
 from codebase_mcp.search.exact import (
     FileMatches,
     TextFile,
     ordered,
-    with_lines,
-    within_change,
 )
-from codebase_mcp.search.scope import FileFilters, ScopedSnapshot
-from codebase_mcp.search.text_image import SnapshotTexts, TextImages, ended
-from codebase_mcp.search.text_pattern import Span, TextMatcher, TextQuery
+from codebase_mcp.search.scope import ScopedSnapshot
+from codebase_mcp.search.text_image import SnapshotTexts, TextImages
+from codebase_mcp.search.text_pattern import TextMatcher
 from codebase_mcp.secrets.masking import mask_token
-from codebase_mcp.source.read import SourceText
-from codebase_mcp.source.source_tree import SourceTree, source_tree_at
+from codebase_mcp.source.source_tree import source_tree_at
+from codebase_mcp.telemetry.stopwatch import no_stopwatch
 from codebase_mcp.text.tokens import fold
 
 _SQL = load_queries("codebase_mcp.search", "exact.sql")
@@ -61,26 +58,6 @@ _LARGE_FILES_S = 10.0
 
 # The number of snapshots whose files are kept in memory.
 _MOST_TABLES = 4
-
-
-Table = dict[int, list[TextFile]]
-"""The files of a snapshot, by the id of their text."""
-
-
-Form = Literal["count", "files", "lines"]
-"""Whether an answer shows how many lines match by folder, by file, or the lines."""
-
-
-@dataclass(frozen=True, slots=True)
-class TextQuestion:
-    """What to search, where, and what to show of it: at most ``limit`` lines."""
-
-    query: TextQuery
-    filters: FileFilters = field(default_factory=FileFilters)
-    ref: str | None = None
-    context_lines: int = 0
-    limit: int = 50
-    form: Form = "lines"
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,12 +86,11 @@ class TextReport:
 
 
 @dataclass(frozen=True, slots=True)
-class _OnDisk:
-    """Files that are read from a tree on disk, and the paths for which the index is not used."""
+class IndexMatches:
+    """The files of an index that match, code first, and their texts by snapshot."""
 
-    tree: SourceTree
-    files: tuple[SourceFile, ...]
-    instead_of: frozenset[str] = frozenset()
+    files: Sequence[FileMatches]
+    texts: Mapping[int, SnapshotTexts]
 
 
 @dataclass(slots=True)
@@ -133,7 +109,8 @@ class ExactSearch:
     _views: Callable[[], Views]
     _images: TextImages
     _tables: OrderedDict[tuple[str, int, UUID], Table] = field(default_factory=OrderedDict)
-    _large: dict[Path, tuple[float, _OnDisk | None]] = field(default_factory=dict)
+    _large: dict[Path, tuple[float, FilesOnDisk | None]] = field(default_factory=dict)
+    _copying: dict[str, asyncio.Task[None]] = field(default_factory=dict)
 
     async def find(
         self,
@@ -167,7 +144,7 @@ class ExactSearch:
             for snapshot in scan.snapshots:
                 large = await self._large_files(snapshot, trees.get(snapshot.id))
                 on_disk = [part for part in (changed.get(snapshot.id), large) if part is not None]
-                await asyncio.to_thread(scan.search, snapshot, on_disk)
+                await scan.search(snapshot, on_disk)
             async with self._database.bounded_read(project) as tx:
                 files = await scan.with_lines(tx)
             index = await self._freshness.state_of(project, scan.snapshots)
@@ -203,7 +180,7 @@ class ExactSearch:
         matcher: TextMatcher,
         ids: Collection[int] | None,
         chosen: ChosenViews | None,
-    ) -> _Scan:
+    ) -> TextScan:
         """Everything that a scan of the snapshots needs."""
         async with self._database.bounded_read(project) as tx:
             rows = await tx.fetch_all(_SCOPE, ids=None if ids is None else array_literal(ids))
@@ -215,7 +192,7 @@ class ExactSearch:
                 raise nothing_indexed()
             tables = await self._load_tables(tx, project, snapshots)
             has_ranges = chosen is not None and chosen.ranges
-            return _Scan(
+            return TextScan(
                 question=question,
                 matcher=matcher,
                 snapshots=snapshots,
@@ -230,8 +207,60 @@ class ExactSearch:
                     for snapshot in snapshots
                 },
                 touched=await load_touched(tx, chosen.ranges) if chosen and has_ranges else None,
+                definers=await _definers(tx, matcher),
                 until=time.monotonic() + MAX_SCAN_S,
             )
+
+    async def in_index(
+        self,
+        tx: Transaction,
+        project: Project,
+        snapshots: Sequence[ScopedSnapshot],
+        question: TextQuestion,
+        touched: Touched | None,
+        *,
+        within_s: float,
+    ) -> IndexMatches | None:
+        """The matches in the index alone; None if the texts have to be copied first."""
+        tables = await self._load_tables(tx, project, snapshots)
+        texts = {}
+        for snapshot in snapshots:
+            names, ids = _image_names(project, snapshot), list(tables[snapshot.id])
+            ready = await self._images.ready_texts_of(tx, names, snapshot.version, ids)
+            if ready is None:
+                return None
+            texts[snapshot.id] = ready
+        matcher, until = TextMatcher.compile(question.query), time.monotonic() + within_s
+        definers = await _definers(tx, matcher)
+        scan = TextScan(
+            question, matcher, tuple(snapshots), tables, texts, touched, definers, until
+        )
+        for snapshot in snapshots:
+            await scan.search(snapshot)
+        return IndexMatches(ordered(scan.matches), texts) if scan.is_complete else None
+
+    def copy_texts(self, project: Project, snapshots: Sequence[ScopedSnapshot]) -> None:
+        """Copy the texts of snapshots in the background, so that the next search has them."""
+        if project.schema_name not in self._copying:
+            with no_stopwatch():
+                copying = asyncio.create_task(self._copy_texts(project, snapshots))
+            self._copying[project.schema_name] = copying
+            copying.add_done_callback(lambda _: self._copying.pop(project.schema_name))
+
+    async def _copy_texts(self, project: Project, snapshots: Sequence[ScopedSnapshot]) -> None:
+        with suppress(CodebaseError):  # the search that needs them will say why
+            async with self._database.bounded_read(project) as tx:
+                tables = await self._load_tables(tx, project, snapshots)
+                for snapshot in snapshots:
+                    names, ids = _image_names(project, snapshot), list(tables[snapshot.id])
+                    await self._images.texts_of(tx, names, snapshot.version, ids)
+
+    async def close(self) -> None:
+        """Stop copying texts."""
+        copying = list(self._copying.values())
+        for task in copying:
+            task.cancel()
+        await asyncio.gather(*copying, return_exceptions=True)
 
     async def _load_tables(
         self, tx: Transaction, project: Project, snapshots: Sequence[ScopedSnapshot]
@@ -256,7 +285,7 @@ class ExactSearch:
 
     async def _changed(
         self, project: Project, trees: Iterable[Tree], ids: Collection[int] | None
-    ) -> dict[int, _OnDisk]:
+    ) -> dict[int, FilesOnDisk]:
         """The files on disk that their index does not have as they are, by snapshot."""
         changed = {}
         for tree in trees:
@@ -273,7 +302,7 @@ class ExactSearch:
 
     def _compare(
         self, tree: Tree, paths: set[str] | None, stored: Mapping[str, StoredFile]
-    ) -> _OnDisk:
+    ) -> FilesOnDisk:
         files = source_tree_at(tree.root, self._trees.selection_for(tree))
         if paths is None:
             paths = differences(files, stored, None, tree.generation)
@@ -281,9 +310,9 @@ class ExactSearch:
             folders = tuple(path + "/" for path in paths)
             paths = paths | {path for path in stored if path.startswith(folders)}
         listed = files.list_files(paths).files if paths else ()
-        return _OnDisk(files, listed, frozenset(paths) | {file.path for file in listed})
+        return FilesOnDisk(files, listed, frozenset(paths) | {file.path for file in listed})
 
-    async def _large_files(self, snapshot: ScopedSnapshot, tree: Tree | None) -> _OnDisk | None:
+    async def _large_files(self, snapshot: ScopedSnapshot, tree: Tree | None) -> FilesOnDisk | None:
         """The files on disk that are too large for the index."""
         has_some = snapshot.files_failed or loads(snapshot.skipped).get("too_large")
         if tree is None or not has_some or not self._trees.select_same_files(tree):
@@ -296,133 +325,24 @@ class ExactSearch:
             self._large[tree.root] = time.monotonic(), large
         return large
 
-    def _list_large(self, tree: Tree) -> _OnDisk:
+    def _list_large(self, tree: Tree) -> FilesOnDisk:
         selection = self._trees.selection_for(tree)
         files = source_tree_at(tree.root, replace(selection, max_file_bytes=MAX_FILE_BYTES))
         sizes = range(selection.max_file_bytes + 1, MAX_FILE_BYTES + 1)
-        return _OnDisk(
+        return FilesOnDisk(
             files, tuple(file for file in files.list_files().files if file.size in sizes)
         )
 
 
-@dataclass(slots=True)
-class _Scan:
-    """A search under way: what it needs, and what it has found.
-
-    ``until`` is a monotonic time. ``_read`` are the texts that were read from the disk.
-    """
-
-    question: TextQuestion
-    matcher: TextMatcher
-    snapshots: tuple[ScopedSnapshot, ...]
-    tables: Mapping[int, Table]
-    texts: Mapping[int, SnapshotTexts]
-    touched: Touched | None
-    until: float
-    matches: list[FileMatches] = field(default_factory=list)
-    not_searched: Counter[str] = field(default_factory=Counter)
-    is_complete: bool = True
-    _read: dict[tuple[int, str], bytes] = field(default_factory=dict)
-
-    def search(self, snapshot: ScopedSnapshot, on_disk: Sequence[_OnDisk]) -> None:
-        """Search the files of a snapshot, and some on disk."""
-        passes, touched = self.question.filters.test(), self.touched
-        instead_of = frozenset[str]().union(*(part.instead_of for part in on_disk))
-
-        def is_searched(file: TextFile) -> bool:
-            facts = file.path, file.extension, file.language, file.kind
-            return (
-                file.path not in instead_of
-                and passes(snapshot.repository_id, *facts)
-                and (touched is None or (snapshot.id, file.path) in touched.files)
-            )
-
-        table, texts = self.tables[snapshot.id], self.texts[snapshot.id]
-        ids = None
-        if self.question.filters.narrow or touched is not None:
-            ids = {text_id for text_id, files in table.items() if any(map(is_searched, files))}
-        matches = texts.find(self.matcher, ids, until=self.until)
-        self.is_complete &= matches.is_complete
-        for text_id, spans in matches.spans.items():
-            for file in filter(is_searched, table.get(text_id, ())):
-                self._add(file, b"" if touched is None else texts.text(text_id), spans)
-        read = 0
-        for part in on_disk:
-            read += 0 if part.instead_of else len(part.files)
-            for f in part.files:
-                facts = f.language, extension_of(f.path), f.kind.value
-                if passes(snapshot.repository_id, f.path, facts[1], facts[0], facts[2]):
-                    self._search_on_disk(part.tree, TextFile(snapshot, f.path, None, *facts, f))
-        self.not_searched.update(_left_out(snapshot, read))
-
-    def _search_on_disk(self, tree: SourceTree, file: TextFile) -> None:
-        """Search a file on disk. Only if it matches its secrets are masked, which takes longer."""
-        if time.monotonic() > self.until:
-            self.is_complete = False
-            return
-        assert file.source is not None
-        for shows_secrets in (True, False):
-            [content] = tree.read_files([replace(file.source, shows_secrets=shows_secrets)])
-            if not isinstance(content, SourceText):
-                return
-            text = ended(content.text.encode())
-            if not self.matcher.is_in(text):
-                return
-        spans = list(self.matcher.spans(text, 0, len(text), lambda: None))
-        self._read[file.snapshot.id, file.path] = text
-        self._add(file, text, spans)
-
-    def _add(self, file: TextFile, text: bytes, spans: Sequence[Span]) -> None:
-        """Add the matches of a file: of a change those in lines that it touched."""
-        if self.touched is not None:
-            differing = self.touched.files.get((file.snapshot.id, file.path))
-            is_old = file.snapshot.id in self.touched.old
-            spans = within_change(spans, text, differing, is_old=is_old) if differing else ()
-        if spans:
-            self.matches.append(FileMatches(file, tuple(spans)))
-
-    async def with_lines(self, tx: Transaction) -> list[FileMatches]:
-        """The files in the order of a reader; the first with their lines, up to the limit."""
-        is_name, name = self.matcher.is_name, self.matcher.name
-        definers: set[int] = set()
-        if name is not None and self.matches:
-            rows = await tx.fetch_all(_SQL["definers"], folded=fold(name))
-            definers = {text_id for text_id, defined in rows if is_name(defined)}
-        files = ordered(replace(m, defines=m.file.text_id in definers) for m in self.matches)
-        rooms = [0, *accumulate(matches.count for matches in files)]
-        shown = [m for m, used in zip(files, rooms, strict=False) if used < self.question.limit]
-        ids = {m.file.text_id for m in shown if m.file.text_id is not None}
-        definitions: defaultdict[int | None, list[Symbol]] = defaultdict(list)
-        for text_id, *facts in await tx.fetch_all(_SQL["definitions"], ids=array_literal(ids)):
-            definitions[text_id].append(Symbol(*facts))
-        old = self.touched.old if self.touched else ()
-        for position, matches in enumerate(shown):
-            file = matches.file
-            text_id, key = file.text_id, (file.snapshot.id, file.path)
-            files[position] = with_lines(
-                matches,
-                self._read[key] if text_id is None else self.texts[key[0]].text(text_id),
-                definitions[text_id],
-                limit=self.question.limit - rooms[position],
-                context_lines=self.question.context_lines,
-                is_name=is_name,
-                is_removed=file.snapshot.id in old,
-            )
-        return files
+async def _definers(tx: Transaction, matcher: TextMatcher) -> frozenset[int]:
+    """The texts that define the name which is searched, if it is a name."""
+    if matcher.name is None:
+        return frozenset()
+    rows = await tx.fetch_all(_SQL["definers"], folded=fold(matcher.name))
+    return frozenset(text_id for text_id, name in rows if matcher.is_name(name))
 
 
 def _image_names(project: Project, snapshot: ScopedSnapshot) -> list[str]:
     """The image of the files on disk, and for a commit its own."""
     name = f"{project.schema_name}-{snapshot.repository_id}"
     return [name] if snapshot.view == WORKTREE else [name, f"{name}-{snapshot.view}"]
-
-
-def _left_out(snapshot: ScopedSnapshot, read: int) -> Counter[str]:
-    """The files that were not searched, by reason; ``read`` of them were read from the disk."""
-    left_out = Counter[str](loads(snapshot.skipped))
-    left_out["failed"] += snapshot.files_failed
-    for reason in ("too_large", "failed"):
-        fewer = min(read, left_out[reason])
-        left_out[reason] -= fewer
-        read -= fewer
-    return left_out

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from codebase_mcp.access.identity import ANONYMOUS, Identity
 from codebase_mcp.access.resolution import Resolver
@@ -16,12 +18,40 @@ from codebase_mcp.database.projects import Project
 from codebase_mcp.errors import IndexingFailed, InvalidInput, NotFound, SnapshotDropped
 from codebase_mcp.model import WORKTREE
 from codebase_mcp.symbols.answer import SymbolFacts, SymbolQuestion, answer
+from codebase_mcp.symbols.lookup import name_parts
 from codebase_mcp.symbols.storage import RepositoryState, load_states
+
+if TYPE_CHECKING:
+    from codebase_mcp.app.exact import ExactSearch
+
+# Strings that equal a name are counted, and this many are shown.
+_MOST_STRINGS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class SameText:
+    """Strings that equal a name: ``count`` lines have one, the first are ``lines``."""
+
+    count: int
+    lines: tuple[TextLine, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TextLine:
+    """A line of a file of a snapshot."""
+
+    snapshot_id: int
+    path: str
+    line: int
+    text: str
 
 
 @dataclass(frozen=True, slots=True)
 class SymbolReport:
-    """The answer to a question, its project and states; ``notice`` says what limits it."""
+    """The answer to a question, its project and states; ``notice`` says what limits it.
+
+    ``same_text`` are strings that equal the name whose uses are asked for.
+    """
 
     question: SymbolQuestion
     facts: SymbolFacts
@@ -31,6 +61,7 @@ class SymbolReport:
     latency_ms: float
     scope: CallScope
     notice: str = ""
+    same_text: SameText | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +73,7 @@ class Symbols:
     _scopes: Scopes
     _views: Views
     _freshness: Freshness
+    _exact: Callable[[], ExactSearch]
 
     async def ask(
         self,
@@ -82,10 +114,48 @@ class Symbols:
                     if notice:
                         error.hint = " ".join(filter(None, [notice, error.hint]))
                     raise
+        same_text = await self._same_text(question, facts, project_id, identity, repository)
         latency_ms = (time.perf_counter() - started) * 1000
         return SymbolReport(
-            question, facts, project, source, tuple(states), latency_ms, scope, notice
+            question, facts, project, source, tuple(states), latency_ms, scope, notice, same_text
         )
+
+    async def _same_text(
+        self,
+        question: SymbolQuestion,
+        facts: SymbolFacts,
+        project_id: str | None,
+        identity: Identity,
+        repository: NamedRepository,
+    ) -> SameText | None:
+        """The strings that equal the name, in files as they are now; without those in its uses."""
+        if facts.references is None:
+            return None
+        from codebase_mcp.app.text_scan import TextQuestion  # noqa: PLC0415 - loads RE2
+        from codebase_mcp.search.text_pattern import TextQuery  # noqa: PLC0415
+
+        definitions = facts.references.definitions
+        name = definitions[0].name if definitions else name_parts(question.name or "")[-1]
+        pattern = "[\"'`]" + re.escape(name) + "[\"'`]"
+        found = await self._exact().find(
+            TextQuestion(
+                TextQuery(pattern, regex=True, ignore_case=False),
+                ref=question.ref,
+                limit=2 * _MOST_STRINGS,  # some may be uses
+            ),
+            project_id,
+            identity,
+            repository=repository,
+        )
+        uses = {(match.use.file.path, match.use.line) for match in facts.references.uses}
+        lines = [
+            TextLine(matches.file.snapshot.id, matches.file.path, line.number, line.text.strip())
+            for matches in found.files
+            for line in matches.lines
+            if (matches.file.path, line.number) not in uses
+        ]
+        shown = sum(len(matches.lines) for matches in found.files)
+        return SameText(found.total - shown + len(lines), tuple(lines[:_MOST_STRINGS]))
 
     async def _chosen(
         self, project: Project, question: SymbolQuestion, scope: CallScope

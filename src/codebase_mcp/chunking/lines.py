@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from io import StringIO
 from itertools import accumulate
 
-CHUNKER_VERSION = 5
+CHUNKER_VERSION = 6
 """Part of an index's profile: raise it whenever the same text gives a different outline."""
 
 TARGET_CHARS = 1_000

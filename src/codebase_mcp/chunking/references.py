@@ -10,22 +10,37 @@ import re
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from operator import attrgetter, itemgetter
 
 from tree_sitter import Node
 
+from codebase_mcp.chunking.local_names import LocalNames, Range, range_at
 from codebase_mcp.chunking.syntax import Syntax
-from codebase_mcp.model import Reference, ReferenceKind, Symbol
+from codebase_mcp.model import FIELD_KINDS, Reference, ReferenceKind, Symbol
 
 UNNAMED = "?"
 """The receiver if it is an expression without a name: a literal, a call with arguments."""
 
 _KINDS: Mapping[str, ReferenceKind] = {kind.value: kind for kind in ReferenceKind}
-_IMPORTED = frozenset({"import", "part"})
-_NAMES = frozenset({*_KINDS, *_IMPORTED, "own", "holder", "parameter", "local", "skip"})
+_IMPORTED = frozenset({"import", "part", "export"})
+_NAMES = frozenset(
+    {*_KINDS, *_IMPORTED, "member", "key", "case", "read", "holder", "parameter", "local", "skip"}
+)
 _IMPORT, _TYPE, _USE = ReferenceKind.IMPORT, ReferenceKind.TYPE, ReferenceKind.USE
-_OWN = frozenset({"self", "cls", "this"})
+_OWN = frozenset({"self", "this"})
+_MEMBERS = frozenset({"member", "key"})
+_READ_AS: Mapping[str, ReferenceKind] = {
+    **{kind: use for kind, use in _KINDS.items() if use is not _IMPORT},
+    **dict.fromkeys((*_MEMBERS, "case", "read", "holder"), _USE),
+}
+_FIELD_PATTERNS = frozenset({"shorthand_property_identifier_pattern", "property_identifier"})
+
+# Languages in which a field is read by its name alone in a method.
+_BARE_FIELDS = frozenset({"java", "csharp", "cpp"})
+# Languages in which a name of another file is read without an import, whatever its first letter.
+_SEEN_FROM_AFAR = frozenset({"go", "java"})
+# Python: what takes the fields of its first argument's class as keywords.
+_COPIES = frozenset({"replace", "_replace", "evolve"})
 
 # Limits on names; a text that is not in the language may exceed them by far.
 _NAME_CHARS = 200
@@ -51,11 +66,12 @@ _WILDCARDS = frozenset({"*", "_"})
 _VERSIONED = re.compile(r"([^/]+?)[/.]v\d+\Z")
 _QUALIFIED = re.compile(r"(.*?)(::|[.\\])([^.\\:]+)$", re.DOTALL)
 
-_Capture = tuple[int, str, Node, Node | None]
-"""The number of the pattern, the capture, the node of the name, and that of an alias."""
+# These captures count only where no other pattern has one.
+_WEAK = frozenset({"member", "read"})
+_LAST = 1_000
 
-_Range = tuple[int, int]
-"""The first line or byte, and the end, which is not included."""
+_Capture = tuple[int, str, Node, Node | None]
+"""The rank of the pattern, the capture, the node of the name, and that of an alias or owner."""
 
 # How many definitions before a line are searched for the definition around it.
 _NEAR = 100
@@ -64,82 +80,75 @@ _Statement = tuple[int, int, str]
 """First byte, end, and module of a statement that imports."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Scopes:
-    """The types of nodes that names are local to.
-
-    Declarations in a node of ``hoisted`` are local to the function, not to the block. With
-    ``ahead`` a name is also local above its declaration.
-    """
-
-    functions: frozenset[str]
-    blocks: frozenset[str]
-    hoisted: frozenset[str] = frozenset()
-    ahead: bool = False
-
-
-_ECMASCRIPT = _Scopes(
-    frozenset({
-        "function_declaration", "function_expression", "generator_function_declaration",
-        "generator_function", "arrow_function", "method_definition", "function_type",
-        "function_signature", "method_signature", "abstract_method_signature", "call_signature",
-        "construct_signature", "constructor_type", "class_static_block",
-    }),
-    frozenset({
-        "statement_block", "for_statement", "for_in_statement", "catch_clause", "switch_body",
-    }),
-    frozenset({"variable_declaration"}),
-    ahead=True,
-)  # fmt: skip
-_C = _Scopes(
-    frozenset({"function_definition", "lambda_expression"}),
-    frozenset({"compound_statement", "for_statement", "for_range_loop", "catch_clause",
-               "if_statement", "while_statement", "switch_statement"}),
-)  # fmt: skip
-_LANGUAGES: Mapping[str, _Scopes] = {
-    "javascript": _ECMASCRIPT,
-    "typescript": _ECMASCRIPT,
-    "tsx": _ECMASCRIPT,
-    "c": _C,
-    "cpp": _C,
-}
-
-
 def find_references(
     syntaxes: Iterable[Syntax], language: str, symbols: Iterable[Symbol]
 ) -> tuple[Reference, ...]:
     """The uses of names, in the order of their lines.
 
-    A bare name that is only passed on is nearly always a local variable. It counts if it has an
-    upper-case first letter, or if the text itself defines or imports it. A member of the own object
-    that is read counts if the text defines it. A type does not count within a definition that has a
-    type parameter of its name, nor a bare name where a local name hides it.
+    A bare name that is only read is nearly always a local variable. It counts if it has an
+    upper-case first letter, or if the text itself defines or imports it. A type does not count
+    within a definition that has a type parameter of its name, nor a bare name where a local name
+    hides it.
     """
     symbols = sorted(symbols, key=attrgetter("start_line"))
-    before = _BEFORE_NAME_OR_MEMBER if language in _ARROW_LANGUAGES else _BEFORE_NAME
+    outer = [symbol for symbol in symbols if symbol.kind not in FIELD_KINDS]
+    declared = {symbol.name for symbol in symbols if _is_bare(symbol.kind, language)}
     references: list[Reference] = []
     for syntax in syntaxes:
         captured = sorted(_captured(syntax).items())
         statements = _statements(syntax)
         imports = list(_imports(syntax, captured, statements, language))
-        local_names = _LocalNames(syntax, language, _declared(captured, statements))
-        declared = {symbol.name for symbol in symbols}
-        declared.update(use.alias or use.name for use in imports)
-        hidden = _hidden(syntax, captured, symbols)
+        local = list(_declared(captured, statements))
+        imported = {use.alias or use.name for use in imports if use.kind is _IMPORT}
+        hidden = _hidden(syntax, captured, outer)
+        reader = _Reader(
+            syntax,
+            language,
+            declared | imported,
+            # In Go only packages are imported.
+            frozenset(imported if language == "go" else ()),
+            LocalNames(syntax, language, local),
+        )
         references += imports
         references += (
             use
-            for use in _uses(syntax, captured, before, declared, local_names)
-            if use.kind is not _TYPE or not _range_at(hidden.get(use.name, ()), use.line)
+            for use in reader.uses(captured)
+            if use.kind is not _TYPE or not range_at(hidden.get(use.name, ()), use.line)
         )
-    return tuple(sorted(references, key=itemgetter(0)))
+        references += _of_objects(syntax, captured, local)
+    attributes = {(s.start_line, s.name) for s in symbols if s.kind == "attribute"}
+    return tuple(
+        use
+        for use in sorted(references, key=itemgetter(0))
+        if use.receiver not in _OWN or use[:2] not in attributes
+    )
+
+
+def _is_bare(kind: str, language: str) -> bool:
+    """Whether definitions of a kind are read by their name alone."""
+    if kind == "field":
+        return language in _BARE_FIELDS
+    return kind not in FIELD_KINDS or kind == "enumerator"
+
+
+def _of_objects(
+    syntax: Syntax, captured: Iterable[tuple[int, _Capture]], local: Iterable[Node]
+) -> Iterator[Reference]:
+    """The fields that stand for a variable of their name.
+
+    A pattern takes them from an object (``const {name} = shop``), or makes an object of them.
+    """
+    made = (node for _, (_, _, node, _) in captured if node.type == "shorthand_property_identifier")
+    for node in (*made, *(node for node in local if node.type in _FIELD_PATTERNS)):
+        name = syntax.text_of(node)[:_NAME_CHARS]
+        yield Reference(node.start_point[0] + 1, name, _USE, UNNAMED)
 
 
 def _hidden(
     syntax: Syntax, captured: Iterable[tuple[int, _Capture]], symbols: Sequence[Symbol]
-) -> Mapping[str, list[_Range]]:
+) -> Mapping[str, list[Range]]:
     """Where each type parameter hides a type of its name: in the innermost definition around it."""
-    hidden: dict[str, list[_Range]] = defaultdict(list)
+    hidden: dict[str, list[Range]] = defaultdict(list)
     starts = [symbol.start_line for symbol in symbols]
     for _, (_, capture, node, _) in captured:
         if capture != "parameter":
@@ -159,41 +168,83 @@ def _hidden(
     return hidden
 
 
-def _uses(
-    syntax: Syntax,
-    captured: Iterable[tuple[int, _Capture]],
-    before: re.Pattern[str],
-    declared: Collection[str],
-    local_names: _LocalNames,
-) -> Iterator[Reference]:
-    """All uses except imports; of names that are only passed on, those that the text declares."""
-    text = syntax.source.decode("latin-1")  # a character per byte, faster to slice than bytes
-    size, backwards = len(text), text[::-1]
-    own_objects = _own_objects(syntax)
-    methods = sorted(filter(None, own_objects))
-    for start, (_, capture, node, _) in captured:
-        kind = _USE if capture in ("own", "holder") else _KINDS.get(capture)
-        name = _utf8(text[start : node.end_byte])
-        if kind is None or kind is _IMPORT or not 0 < len(name) <= _NAME_CHARS:
-            continue
-        if capture == "own" and name not in declared:
-            continue
-        if capture == "holder" and not name[0].isupper():
-            continue
-        prefix = before.match(backwards, size - start)
-        if prefix and not _is_in_comment(syntax, backwards, start):
-            receiver = _utf8(prefix[1][::-1]) if prefix[1] else UNNAMED
-            own_object = own_objects.get(_range_at(methods, start))
-            if receiver == own_object and backwards[prefix.end()] != ".":
-                receiver = "self"
-            if capture == "own" and receiver not in _OWN:
+class _Reader:
+    """Reads all uses of a text except imports."""
+
+    def __init__(
+        self,
+        syntax: Syntax,
+        language: str,
+        declared: Collection[str],
+        packages: Collection[str],
+        local_names: LocalNames,
+    ) -> None:
+        self._syntax = syntax
+        self._language = language
+        self._before = _BEFORE_NAME_OR_MEMBER if language in _ARROW_LANGUAGES else _BEFORE_NAME
+        self._declared = declared
+        self._packages = packages
+        self._local_names = local_names
+        self._own_objects = _own_objects(syntax)
+        self._methods = sorted(filter(None, self._own_objects))
+
+    def uses(self, captured: Iterable[tuple[int, _Capture]]) -> Iterator[Reference]:
+        """The uses; of bare names that are only read, those that may be defined elsewhere."""
+        text = self._syntax.source.decode("latin-1")  # a character per byte, faster to slice
+        size, backwards = len(text), text[::-1]
+        for start, (_, capture, node, other) in captured:
+            kind = _READ_AS.get(capture)
+            if kind is None:
                 continue
-            yield Reference(node.start_point[0] + 1, name, kind, receiver)
-        elif kind is _TYPE or (
-            (kind is not _USE or name in declared or name[0].isupper())
-            and not local_names.hide(name, start)
-        ):
-            yield Reference(node.start_point[0] + 1, name, kind)
+            name = _utf8(text[start : node.end_byte])
+            if not 0 < len(name) <= _NAME_CHARS:
+                continue
+            if capture == "read" and not self._may_be_outer(name):  # most are local variables
+                continue
+            if capture == "holder" and not name[0].isupper():
+                continue
+            receiver = self._owner(other) if capture == "key" else ""
+            if capture == "case":
+                receiver = UNNAMED
+            prefix = None if receiver else self._before.match(backwards, size - start)
+            if prefix and not _is_in_comment(self._syntax, backwards, start):
+                if capture == "read":
+                    continue
+                receiver = _utf8(prefix[1][::-1]) if prefix[1] else UNNAMED
+                if self._methods and receiver == self._own_object(start):
+                    receiver = receiver if backwards[prefix.end()] == "." else "self"
+            if receiver or (capture not in _MEMBERS and self._is_outer(name, kind, start)):
+                yield Reference(node.start_point[0] + 1, name, kind, receiver)
+
+    def _own_object(self, start: int) -> str | None:
+        """What the method around a position calls its own object, if it has a name for it."""
+        return self._own_objects.get(range_at(self._methods, start))
+
+    def _is_outer(self, name: str, kind: ReferenceKind, start: int) -> bool:
+        """Whether a bare name may be defined outside of the scopes around it."""
+        if kind is _TYPE or (kind is ReferenceKind.CALL and self._language == "java"):
+            return True  # no variable hides these
+        if kind is _USE and not self._may_be_outer(name):
+            return False
+        return not self._local_names.hide(name, start)
+
+    def _may_be_outer(self, name: str) -> bool:
+        """Whether a bare name that is read may be defined elsewhere, by the name alone."""
+        if name in self._packages:
+            return False
+        if name in self._declared or name[0].isupper():
+            return True
+        # Scopes of all local variables would take a third of the time.
+        return self._language in _SEEN_FROM_AFAR and name not in self._local_names
+
+    def _owner(self, node: Node | None) -> str:
+        """The type of an object that a key is written in; empty if it is none."""
+        if node is None:
+            return UNNAMED
+        owner = self._syntax.text_of(node)
+        if self._language != "python" or owner == "cls" or owner[:1].isupper():
+            return owner
+        return UNNAMED if owner in _COPIES else ""
 
 
 def _is_in_comment(syntax: Syntax, backwards: str, start: int) -> bool:
@@ -223,14 +274,16 @@ def _imports(
         if text:
             name, path = _split(text)
             module = path if text[0] in _QUOTES else modules.around(start, path)
-            if not name or (capture == "part" and not module):
+            line = node.start_point[0] + 1
+            if name and capture == "export" and not module:
+                yield Reference(line, name, _USE)
+            if not name or (capture in ("part", "export") and not module):
                 continue
             if name == "self" and module:  # Rust: "use std::io::{self}"
                 name, module = _split(module)
             local = syntax.text_of(alias)[:_NAME_CHARS] if alias else ""
             if language == "go" and not local and (match := _VERSIONED.search(f"{module}/{name}")):
                 local = match[1]  # "ex.org/shop/v2" and "ex.org/shop.v2" are called shop
-            line = node.start_point[0] + 1
             yield Reference(line, name, _IMPORT, "", module[-_MODULE_CHARS:], local)
 
 
@@ -258,17 +311,20 @@ def _captured(syntax: Syntax) -> dict[int, _Capture]:
     """The captures of the query, by the position of the name."""
     by_start: dict[int, _Capture] = {}
     for pattern, captures in syntax.uses:
-        alias = captures.get("alias")
+        alias = captures.get("alias") or captures.get("owner")
         for capture, nodes in captures.items():
             if capture in _NAMES:
                 node = nodes[0]
                 start = node.start_byte
-                if start not in by_start or pattern < by_start[start][0]:
-                    by_start[start] = (pattern, capture, node, alias[0] if alias else None)
+                is_weak = capture in _WEAK or (capture == "key" and alias is None)
+                rank = pattern + _LAST if is_weak else pattern
+                if start not in by_start or rank < by_start[start][0]:
+                    by_start[start] = (rank, capture, node, alias[0] if alias else None)
     # The name of a definition is no use of it, except in an extension, which uses the type that it
-    # adds to, and in "const a = require('a')", which is both.
+    # adds to, in "const a = require('a')", which is both, and in assignments to an attribute, of
+    # which only the first defines it.
     for _, captures in syntax.matches:
-        if "extension" in captures:
+        if "extension" in captures or "attribute" in captures:
             continue
         for node in captures.get("name", ()):
             if node.start_byte in by_start and by_start[node.start_byte][1] != "import":
@@ -305,7 +361,7 @@ class _Modules:
         return self._separator.join(part for part in parts if part)
 
 
-def _own_objects(syntax: Syntax) -> dict[_Range | None, str]:
+def _own_objects(syntax: Syntax) -> dict[Range | None, str]:
     """The names that methods give their own object, in languages without a fixed name for it."""
     return {
         (captures["within"][0].start_byte, captures["within"][0].end_byte): syntax.text_of(
@@ -314,63 +370,6 @@ def _own_objects(syntax: Syntax) -> dict[_Range | None, str]:
         for _, captures in syntax.uses
         if "within" in captures
     }
-
-
-def _range_at(ranges: Sequence[_Range], position: int) -> _Range | None:
-    """The last of the sorted ranges that begin at or before a position, if it contains it."""
-    index = bisect_right(ranges, position, key=itemgetter(0)) - 1
-    return ranges[index] if index >= 0 and position < ranges[index][1] else None
-
-
-class _LocalNames:
-    """Where local names hide outer names. Scopes are only computed for requested names."""
-
-    def __init__(self, syntax: Syntax, language: str, declared: Iterable[Node]) -> None:
-        self._root = syntax.root
-        self._scopes = _LANGUAGES.get(language)
-        self._declared: dict[str, list[Node]] = defaultdict(list)
-        if self._scopes:
-            for node in declared:
-                self._declared[syntax.text_of(node)].append(node)
-        self._ranges: dict[str, list[_Range]] = {}
-
-    def hide(self, name: str, start: int) -> bool:
-        """Whether a name at a position is within the scope of a local name like it."""
-        if name not in self._declared:
-            return False
-        if name not in self._ranges:
-            self._ranges[name] = self._ranges_of(self._declared[name])
-        return _range_at(self._ranges[name], start) is not None
-
-    def _ranges_of(self, declared: Iterable[Node]) -> list[_Range]:
-        """Where a name is local, by position; a declaration within such a range adds nothing."""
-        ranges: list[_Range] = []
-        for node in declared:
-            is_within = ranges and node.start_byte < ranges[-1][1]
-            if not is_within and (scope := self._scope_of(node)):
-                while ranges and ranges[-1][0] >= scope[0]:
-                    ranges.pop()
-                ranges.append(scope)
-        return ranges
-
-    def _scope_of(self, node: Node) -> _Range | None:
-        """The innermost scope around a declaration, from the root down; ``parent`` is slower."""
-        assert self._scopes
-        function = scope = None
-        around: Node | None = self._root
-        while around is not None and around != node:
-            kind = around.type
-            if kind in self._scopes.functions:
-                function = scope = around
-            elif kind in self._scopes.blocks:
-                scope = around
-            elif kind in self._scopes.hoisted:
-                scope = function
-            around = around.child_with_descendant(node)
-        if scope is None:
-            return None
-        first = scope if self._scopes.ahead else node
-        return first.start_byte, scope.end_byte
 
 
 def _split(name: str) -> tuple[str, str]:

@@ -26,7 +26,7 @@ from codebase_mcp.chunking.lines import (
 from codebase_mcp.chunking.references import find_references
 from codebase_mcp.chunking.symbols import find_scopes
 from codebase_mcp.chunking.syntax import Syntax, is_hazardous, parse, parse_embedded
-from codebase_mcp.model import Chunk, Outline, Symbol
+from codebase_mcp.model import FIELD_KINDS, Chunk, Outline, Symbol
 
 # A text of this size with lines of this average length is minified or generated: its names say
 # nothing, so it is cut by lines.
@@ -66,7 +66,8 @@ def split(text: str, language: str) -> Outline:
         chunks = tuple(Chunk(a + 1, b, None, "text") for a, b in _plain_pieces(table))
         return Outline(chunks, (), ())
     syntaxes = [syntax, *_embedded(syntax, language)]
-    scopes = find_scopes(syntaxes, language, table.count)
+    definitions = find_scopes(syntaxes, language, table.count)
+    scopes = [scope for scope in definitions if scope.kind not in FIELD_KINDS]
     leads = _lead_runs(table, syntaxes)
     pieces = _syntax_pieces(table, [part.root for part in syntaxes], leads)
     return Outline(
@@ -78,7 +79,8 @@ def split(text: str, language: str) -> Outline:
             for _, captures in part.matches
             for node in captures.get("comment", ())
         ),
-        references=find_references(syntaxes, language, scopes),
+        references=find_references(syntaxes, language, definitions),
+        fields=tuple(scope for scope in definitions if scope.kind in FIELD_KINDS),
     )
 
 

@@ -6,20 +6,21 @@ Reads the captures of a query (see ``syntax``). Only the tables below depend on 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from codebase_mcp.chunking.syntax import Syntax
-from codebase_mcp.model import Symbol
+from codebase_mcp.model import FIELD_KINDS, Symbol
 
-KINDS = frozenset(
+KINDS = FIELD_KINDS | frozenset(
     "class constant enum extension function interface key macro method module property section"
     " selector struct table trait type variable view".split()
 )
 """The kinds of definitions, in all languages. An ``extension`` qualifies, but defines nothing."""
 
 _TYPE_KINDS = frozenset({"class", "struct", "interface", "trait", "enum", "extension"})
-_PROSE_KINDS = frozenset({"section", "key", "selector"})
+_PROSE_KINDS = frozenset({"section", "key", "selector", "entry"})
 _RECEIVERS_WITHOUT_NAME = frozenset({"module", "exports", "prototype", "this", "self", "window"})
 
 # Languages in which several clauses in a row are a single definition.
@@ -32,6 +33,9 @@ _HEADING_LANGUAGES = frozenset({"markdown", "rst"})
 _NAME_CHARS = 200
 _QUALIFIED_CHARS = 500
 _PROSE_NAME_CHARS = 100
+
+# A text with more entries is a table of data, or a lock file.
+_MAX_ENTRIES = 500
 
 _SEPARATOR = re.compile(r"::|->|[.:\\]")
 # C++: "operator==", "operator()", and the conversion "operator bool() const".
@@ -48,6 +52,7 @@ _Definition = tuple[int, int, str, str, str, int, int]
 def find_scopes(syntaxes: Iterable[Syntax], language: str, line_count: int) -> list[Symbol]:
     """Every definition and extension, by position, the outer before the inner."""
     scopes = _nested(sorted(definition for syntax in syntaxes for definition in _captured(syntax)))
+    scopes = _without_repeated(scopes)
     if language in _CLAUSE_LANGUAGES:
         return _join_clauses(scopes)
     if language in _HEADING_LANGUAGES:
@@ -89,13 +94,16 @@ def _captured(syntax: Syntax) -> list[_Definition]:
 
 def _nested(definitions: Sequence[_Definition]) -> list[Symbol]:
     scopes: list[Symbol] = []
-    enclosing: list[tuple[int, Symbol]] = []
+    enclosing: list[tuple[int, int, Symbol]] = []
     for start, minus_end, text, receiver, kind, first_row, last_row in definitions:
-        while enclosing and enclosing[-1][0] <= start:
+        # Of several names in a declaration, none is within another.
+        while enclosing and (enclosing[-1][1] <= start or enclosing[-1][:2] == (start, -minus_end)):
             enclosing.pop()
-        # A selector is not part of a qualified name.
-        outer = enclosing[-1][1] if enclosing and kind != "selector" else None
-        parts = _name_parts(text, kind)
+        outer = _outer([symbol for _, _, symbol in enclosing], kind)
+        if kind == "attribute" and outer is None:
+            continue
+        # Ruby: "attr_reader :name", "@name = 1"
+        parts = _name_parts(text.lstrip(":@") if kind in FIELD_KINDS else text, kind)
         if receiver:
             owner = _name_parts(receiver, "")
             parts = [part for part in owner if part not in _RECEIVERS_WITHOUT_NAME] + parts
@@ -109,8 +117,19 @@ def _nested(definitions: Sequence[_Definition]) -> list[Symbol]:
             depth=len(enclosing) + len(parts) - 1,
         )
         scopes.append(scope)
-        enclosing.append((-minus_end, scope))
+        if kind not in FIELD_KINDS or kind == "entry":
+            enclosing.append((start, -minus_end, scope))
     return scopes
+
+
+def _outer(enclosing: Sequence[Symbol], kind: str) -> Symbol | None:
+    """The definition that the qualified name of a definition of this kind begins with."""
+    if kind == "attribute":
+        return next((symbol for symbol in reversed(enclosing) if symbol.kind in _TYPE_KINDS), None)
+    if kind == "field" and [symbol.kind for symbol in enclosing[-1:]] == ["method"]:
+        enclosing = enclosing[:-1]  # a parameter of the constructor
+    # A selector is not part of a qualified name.
+    return enclosing[-1] if enclosing and kind != "selector" else None
 
 
 def _refined_kind(kind: str, parts: Sequence[str], outer: Symbol | None) -> str:
@@ -145,6 +164,22 @@ def _prose_name(text: str) -> str:
     """A heading, key or selector without markup, at most a line long."""
     bare = _LINK.sub(r"\1", _TAG.sub("", text)).replace("`", "").strip("#=\"' ")
     return (bare or text)[:_PROSE_NAME_CHARS]
+
+
+def _without_repeated(scopes: Sequence[Symbol]) -> list[Symbol]:
+    """Without further assignments to an attribute, and without the entries of a table of data."""
+    counts = Counter(scope.kind for scope in scopes)
+    if not (counts["attribute"] or counts["entry"]):
+        return list(scopes)
+    named = {scope.qualified for scope in scopes if scope.kind not in ("attribute", "entry")}
+    kept = []
+    for scope in scopes:
+        if scope.kind in ("attribute", "entry"):
+            if scope.qualified in named or counts[scope.kind] > _MAX_ENTRIES:
+                continue
+            named.add(scope.qualified)
+        kept.append(scope)
+    return kept
 
 
 def _join_clauses(scopes: Sequence[Symbol]) -> list[Symbol]:

@@ -19,8 +19,12 @@ Both form a single query, so that the tree is walked once:
 - ``@from`` the module of every import within the node ``@statement``. One pattern for a list of
   names with the text after the list would take quadratic time;
 - ``@part`` a name that is an import if it is within such a statement;
+- ``@export`` the same, and a use if it is not within such a statement;
 - ``@self`` what a method calls its own object, in the node ``@within``;
-- ``@own`` a member that is read: a use if its object is the method's own object;
+- ``@member`` what is read or written behind an object: a use, whatever the object;
+- ``@key`` a field in an object that is made of the type ``@owner``, or of an unknown type;
+- ``@case`` the value of a branch, which may be a member although it has no object;
+- ``@read`` any other name: a use unless it is local;
 - ``@holder`` the qualified name before a member: a use if its upper-case first letter makes it a
   type;
 - ``@parameter`` the name of a type parameter: in its definition it hides a type of that name;

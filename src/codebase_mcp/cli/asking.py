@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import os
 import sys
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -17,8 +18,8 @@ from codebase_mcp.errors import InvalidInput
 from codebase_mcp.settings.loading import Settings
 
 if TYPE_CHECKING:
-    from codebase_mcp.app.exact import Form
     from codebase_mcp.app.reports import HistoryReport, SymbolHistoryReport
+    from codebase_mcp.app.text_scan import Form
     from codebase_mcp.search.history import FoundCommit
     from codebase_mcp.source.git_directory import GitRepository
     from codebase_mcp.source.git_refs import Ref
@@ -97,7 +98,7 @@ async def grep(options: argparse.Namespace, settings: Settings) -> int:
                 shell.identity,
                 filters=answers.file_filters(
                     file_type=options.file_type,
-                    directory=options.directory,
+                    directory=options.directory if options.path is None else _below(options.path),
                     kinds=options.kind or (),
                 ),
                 repository=repository,
@@ -116,6 +117,19 @@ async def grep(options: argparse.Namespace, settings: Settings) -> int:
 
         show(exact_text(answer, reply_budget(settings)), answer.latency_ms)
     return 0 if answer.files else 1
+
+
+def _below(path: str) -> str | None:
+    """A path as the filter has it: below the top of the work tree around the working directory."""
+    from codebase_mcp.source.git_directory import work_tree_of  # noqa: PLC0415
+
+    top = work_tree_of(Path.cwd()) or Path.cwd()
+    directory = os.path.relpath(path, top)
+    if Path(directory).parts[:1] == ("..",):
+        message = f"path is outside of {top}"
+        hint = "Ask from within the repository that has it."
+        raise InvalidInput.of("path", path, message, rule="within the repository", hint=hint)
+    return None if directory == "." else directory
 
 
 async def log_search(options: argparse.Namespace, settings: Settings) -> int:

@@ -139,7 +139,9 @@ class Preparer:
                     ),
                     chunk_rows=_chunk_rows(raw.blob_id, outline.chunks, terms, weights, first),
                     vector_rows=vector_rows(profile_id, raw.blob_id, vectors[first:last]),
-                    symbol_rows=b"".join(_symbol_row(raw.blob_id, s) for s in outline.symbols),
+                    symbol_rows=b"".join(
+                        _symbol_row(raw.blob_id, s) for s in (*outline.symbols, *outline.fields)
+                    ),
                     reference_rows=_reference_row(raw.blob_id, outline.references),
                     chunk_count=len(outline.chunks),
                     terms=terms.items[terms.starts[first] : terms.starts[last]].astype(np.int32),

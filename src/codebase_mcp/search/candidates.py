@@ -25,6 +25,7 @@ from codebase_mcp.search.lists import (
     TextEvidence,
     discounted_sum,
 )
+from codebase_mcp.search.literal import ExactMatches, LookUp
 from codebase_mcp.search.scope import QueryVector
 from codebase_mcp.text.tokens import word_stems
 
@@ -56,7 +57,7 @@ class Candidates:
     of meaning, None if no model is available. ``expansion_coverage`` is the share of the query's
     expansion terms, by weight, in the chunk with most of them. ``total`` is the number of matching
     chunks; beyond `COUNT_LIMIT` it is a lower bound. No chunk matches because of another chunk, so
-    narrower filters never raise the total.
+    narrower filters never raise the total. ``exact`` says where the query's exact text is.
     """
 
     files: list[CandidateFile]
@@ -65,10 +66,15 @@ class Candidates:
     least_meaning: float | None
     expansion_coverage: float
     total: int
+    exact: ExactMatches | None = None
 
 
-async def find_candidates(source: ListSource, vectors: Sequence[QueryVector]) -> Candidates:
+async def find_candidates(
+    source: ListSource, vectors: Sequence[QueryVector], look_up: LookUp | None = None
+) -> Candidates:
     """The files in any of the four lists, with the evidence in their texts.
+
+    ``look_up`` finds the query's exact text, if it has any; the texts with it are candidates too.
 
     Each model in scope has its own list of meaning. With a secondary model among them, the chunks
     of either list are compared by both models.
@@ -78,6 +84,9 @@ async def find_candidates(source: ListSource, vectors: Sequence[QueryVector]) ->
     nearest = await _nearest_chunks(source, vectors, lists.meanings)
     least = nearest[-1][0] if nearest else 0.0
     texts = _evidence(lists, nearest)
+    exact = None if look_up is None else await look_up(texts)
+    for blob_id, lines in exact.lines.items() if exact else ():
+        texts.setdefault(blob_id, TextEvidence()).exact = lines
     if query.expected:
         for blob_id, name in await source.defined_names(texts, query.expected):
             texts[blob_id].defined_stems |= query.expected.intersection(word_stems(name))
@@ -101,7 +110,10 @@ async def find_candidates(source: ListSource, vectors: Sequence[QueryVector]) ->
         unknown=sum(not scope.frequencies.get(term.id) for term in spoken) / (len(spoken) or 1),
         least_meaning=least if vectors else None,
         expansion_coverage=best_expansion / (sum(source.expansion.values()) or 1.0),
-        total=max(lists.holding_count, near_count) if files else 0,
+        total=max(lists.holding_count, near_count, exact.chunk_count if exact else 0)
+        if files
+        else 0,
+        exact=exact,
     )
 
 

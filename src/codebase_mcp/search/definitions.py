@@ -46,6 +46,9 @@ CHUNKS = 0.95
 SIZE = 1.55
 KIND: Mapping[str, float] = {"function": 0.75, "method": 0.75, "macro": 0.75, "text": -0.65}
 
+# A part with the exact text of the query is better than any without it.
+EXACT = 20.0
+
 # Up to this number of lines, longer parts are more likely to be the answer.
 _SIZE_LINES = 12
 
@@ -334,14 +337,17 @@ def make_definition_hits(
     scores = iter(score_parts(every, lines_of, weights))
     hits = []
     for rank, (files, text, parts) in enumerate(zip(copies, read, parts_in, strict=True)):
+        exact = frozenset(files[0].exact_lines)
         scored = sorted(
-            ((next(scores), part) for part in parts),
+            ((next(scores) + EXACT * (not exact.isdisjoint(part.own)), part) for part in parts),
             key=lambda pair: (-pair[0], pair[1].start_line),
         )
         hit = _hit(files, text, scored, context_lines, explain=explain)
+        best = scored[0][1]
+        matching = [line for line in best.own if line in exact]
         if rank < FILES_WITH_LINES:
-            hit = replace(hit, matching_lines=matching_lines(scored[0][1], text.lines, weights))
-        hits.append(hit)
+            matching += matching_lines(best, text.lines, weights)
+        hits.append(replace(hit, matching_lines=tuple(dict.fromkeys(matching))))
     return hits
 
 

@@ -8,11 +8,12 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 
-from codebase_mcp.model import KINDS, SourceFile, Symbol
+from codebase_mcp.model import FIELD_KINDS, KINDS, SourceFile, Symbol
 from codebase_mcp.search.changes import LineChanges
 from codebase_mcp.search.scope import ScopedSnapshot
-from codebase_mcp.search.text_pattern import Span
+from codebase_mcp.search.text_pattern import Spans
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +54,7 @@ class FileMatches:
     """
 
     file: TextFile
-    spans: tuple[Span, ...] = field(repr=False)
+    spans: Spans = field(repr=False)
     defines: bool = False
     lines: tuple[Line, ...] = ()
     around: Mapping[int, str] = field(default_factory=dict)
@@ -76,17 +77,15 @@ def ordered(files: Iterable[FileMatches]) -> list[FileMatches]:
     return sorted(files, key=rank)
 
 
-def within_change(
-    spans: Sequence[Span], text: bytes, differing: LineChanges, *, is_old: bool
-) -> list[Span]:
+def within_change(spans: Spans, text: bytes, differing: LineChanges, *, is_old: bool) -> Spans:
     """The matches in lines that a change added or changed, or removed from the old text."""
     touched = differing.removed if is_old else (*differing.added, *differing.changed)
     ends = _line_ends(text)
-    return [
+    return Spans(
         span
         for span in spans
         if any(first <= bisect_right(ends, span[0]) + 1 <= last for first, last in touched)
-    ]
+    )
 
 
 def with_lines(
@@ -103,7 +102,7 @@ def with_lines(
     ends = _line_ends(text)
     lines: list[Line] = []
     around: dict[int, str] = {}
-    for first, last in matches.spans[:limit]:
+    for first, last in islice(matches.spans, limit):
         number = bisect_right(ends, first) + 1
         end_line = bisect_right(ends, max(first, last - 1)) + 1
         holder = _innermost(definitions, number)
@@ -139,5 +138,7 @@ def _text_of(text: bytes, ends: Sequence[int], number: int) -> str:
 
 
 def _innermost(definitions: Sequence[Symbol], number: int) -> Symbol | None:
-    holders = [d for d in definitions if d.start_line <= number <= d.end_line]
+    holders = [
+        d for d in definitions if d.start_line <= number <= d.end_line and d.kind not in FIELD_KINDS
+    ]
     return min(holders, key=lambda d: d.end_line - d.start_line, default=None)

@@ -4,6 +4,13 @@ SELECT id, text
 FROM blob
 WHERE id = ANY(%(ids)s::bigint[]);
 
+-- name: chunks_with
+-- The chunks with some lines.
+SELECT c.blob_id, c.ordinal, l.line
+FROM unnest(%(texts)s::bigint[], %(lines)s::integer[]) AS l (text_id, line)
+JOIN chunk AS c ON c.blob_id = l.text_id AND l.line BETWEEN c.start_line AND c.end_line
+ORDER BY c.blob_id, c.ordinal, l.line;
+
 -- name: files
 -- The files of some snapshots.
 SELECT snapshot_id, path, blob_id, language, extension, kind

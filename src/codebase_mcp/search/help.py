@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain, zip_longest
+from itertools import chain, takewhile, zip_longest
 
 from codebase_mcp.search.confidence import LEAST_FIRST
 from codebase_mcp.search.hits import Hit
+from codebase_mcp.search.literal import ExactMatches
 from codebase_mcp.search.query import parse_query
 from codebase_mcp.search.secondary import SecondaryUse
 from codebase_mcp.search.vocabulary import NearWords, replace_words
@@ -162,6 +163,28 @@ def state_note(
 def secondary_note(use: SecondaryUse | None) -> str | None:
     """A note if a secondary model is configured but was not used."""
     return _SECONDARY_NOTES.get(use or "used")
+
+
+def first_with_text(hits: Sequence[Hit]) -> int:
+    """How many of the first hits have the exact text of the question."""
+    return sum(1 for _ in takewhile(lambda hit: hit.exact_lines, hits))
+
+
+def exact_note(exact: ExactMatches | None, hits: Sequence[Hit]) -> str | None:
+    """A note on a question with exact text: which hits have it, and how many lines in all."""
+    if exact is None:
+        return None
+    first, lines = first_with_text(hits), exact.line_count
+    if lines is None:
+        more = "perhaps more, see find_text" if first else "see find_text"
+    elif lines > sum(len(hit.exact_lines) for hit in hits[:first]):
+        more = f"{lines} lines in {_files(exact.file_count or 0)}; find_text lists them"
+    else:
+        more = ""
+    if not first:
+        return f"As text: {more}." if more else "Not in these files as text."
+    who = "1 has" if first == 1 else f"1-{first} have"
+    return f"{who} the exact text ({more})." if more else f"{who} the exact text."
 
 
 def is_weak(hits: Sequence[Hit]) -> bool:

@@ -32,6 +32,9 @@ _SQL = load_queries("codebase_mcp.search", "search.sql")
 _WORDS, _NEAR, _MEANING, _DEFINITION = 1.0, 1.3, 15.0, 5.0
 _FIRST_CHUNK = 0.6
 
+# A chunk with the exact text of the query is stronger than any without it.
+_EXACT = 30.0
+
 # The namespace of chunk ids.
 _CHUNKS = UUID("a912eef2-29f9-4670-acef-8425678235e8")
 
@@ -148,8 +151,9 @@ class Location:
 class Hit:
     """A chunk of a file with the lines around it, or a definition.
 
-    ``matching_lines`` are line numbers of a definition, the best first. ``view`` is ``worktree`` or
-    the commit that has the file; ``change`` is the kind of change, in a search within changes.
+    ``matching_lines`` are line numbers of a definition, the best first; ``exact_lines`` have the
+    query's exact text. ``view`` is ``worktree`` or the commit that has the file; ``change`` is the
+    kind of change, in a search within changes.
     """
 
     chunk_id: UUID
@@ -169,6 +173,7 @@ class Hit:
     also_at: tuple[Location, ...] = ()
     signals: Mapping[str, float] = field(default_factory=dict)
     matching_lines: tuple[int, ...] = ()
+    exact_lines: tuple[int, ...] = ()
     view: str = WORKTREE
     change: Change | None = None
 
@@ -186,6 +191,11 @@ class ScoredFile:
     view: str = WORKTREE
     far_behind: bool = False
 
+    @property
+    def exact_lines(self) -> list[int]:
+        """The lines with the query's exact text."""
+        return sorted({*chain.from_iterable(self.ranked.candidate.evidence.exact.values())})
+
 
 def chunk_strengths(file: RankedFile) -> dict[int, float]:
     """The strength of each chunk in the candidate lists; else the first chunk."""
@@ -202,6 +212,8 @@ def chunk_strengths(file: RankedFile) -> dict[int, float]:
     for ordinal in defining:
         strength = _DEFINITION * min(file.signals["definition"], _MOST_DEFINED)
         strengths[ordinal] = strengths.get(ordinal, 0.0) + strength
+    for ordinal in evidence.exact:
+        strengths[ordinal] = strengths.get(ordinal, 0.0) + _EXACT
     return strengths or dict(evidence.expansion) or {0: 1.0}
 
 
@@ -362,6 +374,9 @@ def hit_at(
         context_before="".join(lines[max(first - context_lines, 0) : first]),
         context_after="".join(lines[last : last + context_lines]),
         signals=file.ranked.weighted() if explain else {},
+        exact_lines=tuple(
+            line for line in file.exact_lines if chunk.start_line <= line <= chunk.end_line
+        ),
         view=file.view,
     )
 

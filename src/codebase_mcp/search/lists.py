@@ -261,7 +261,8 @@ class TextEvidence:
     ``meaning`` (cosines) are by chunk ordinal, best first. ``least_meaning`` is the cosine of the
     last chunk in the list of meaning, of any text. ``is_only_holder`` means that the query is a
     single word that no other text has. ``defined_stems`` are the stems of the query's expected
-    names that occur in names of the text's definitions.
+    names that occur in names of the text's definitions. ``exact`` are the lines, by chunk ordinal,
+    with the query's exact text.
     """
 
     words: Mapping[int, float] = field(default_factory=dict)
@@ -273,6 +274,7 @@ class TextEvidence:
     is_only_holder: bool = False
     least_meaning: float = 0.0
     defined_stems: frozenset[str] = frozenset()
+    exact: Mapping[int, Sequence[int]] = field(default_factory=dict)
 
     @property
     def body(self) -> float:

@@ -59,8 +59,9 @@ GROUP BY v.blob_id
 ORDER BY v.blob_id;
 
 -- name: symbols
--- The definitions in some texts.
+-- The definitions in some texts, without fields (model.FIELD_KINDS).
 SELECT blob_id, name, folded, kind, start_line, end_line, depth
 FROM symbol
 WHERE blob_id = ANY(%(blobs)s::bigint[])
+  AND kind <> ALL ('{attribute,entry,enumerator,field}'::text[])
 ORDER BY blob_id, depth, start_line, end_line;

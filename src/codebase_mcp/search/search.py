@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from codebase_mcp.database.connection import Database, Transaction
 from codebase_mcp.database.nearest import EXACT_VECTORS, NearestIndexes
@@ -16,31 +17,21 @@ from codebase_mcp.embedding.profile import Profile
 from codebase_mcp.embedding.static import StaticEmbedder
 from codebase_mcp.embedding.thesaurus import Thesaurus, thesaurus_of
 from codebase_mcp.errors import EmbeddingUnavailable, ProjectNotFound
-from codebase_mcp.search.candidates import Candidates, find_candidates
 from codebase_mcp.search.changes import (
     ChangeLists,
     Range,
-    Touched,
     load_touched,
     mark_changes,
 )
-from codebase_mcp.search.confidence import (
-    FULL_COVERAGE,
-    LEAST_FIRST,
-    LEAST_LEAD,
-    Confidence,
-    QueryEvidence,
-    confidences,
-    is_by_chance,
-    is_doubtful,
-    query_evidence,
-)
+from codebase_mcp.search.confidence import is_doubtful
 from codebase_mcp.search.definitions import Weights, WordCounter, definition_hits, distinct_files
-from codebase_mcp.search.hits import Hit, ScoredFile, chunk_hits
+from codebase_mcp.search.hits import Hit, chunk_hits
 from codebase_mcp.search.lists import COUNT_LIMIT, DatabaseLists, ListSource
+from codebase_mcp.search.literal import ExactMatches, ExactText, exact_text
 from codebase_mcp.search.memory_index import MemoryLists
 from codebase_mcp.search.memory_indexes import MemoryIndexes
 from codebase_mcp.search.query import Query, inverse_frequencies, parse_query
+from codebase_mcp.search.ranking import Ranking, SearchContext, rank, scored_files
 from codebase_mcp.search.scope import (
     FileFilters,
     QueryVector,
@@ -51,7 +42,6 @@ from codebase_mcp.search.scope import (
     load_scope,
 )
 from codebase_mcp.search.secondary import SecondaryModel, SecondaryUse
-from codebase_mcp.search.signals import RankedFile, put_first, rank_files
 from codebase_mcp.search.vocabulary import doubtful_words, likeliest, replace_words, spellings
 from codebase_mcp.telemetry.stopwatch import no_stopwatch, step
 from codebase_mcp.text.tokens import ALL_CHUNKS
@@ -100,6 +90,7 @@ class Answer:
     ``secondary_model`` says whether that model was used: ``away`` if it did not answer in time,
     ``missing`` if it has no vectors of the project yet. It is None if no such model is configured.
     ``respelt`` maps words of the question, in lower case, to the spellings that were searched for.
+    ``exact`` says where the exact text of the question is, if it has any.
     """
 
     hits: list[Hit]
@@ -109,36 +100,11 @@ class Answer:
     snapshots: tuple[ScopedSnapshot, ...]
     secondary_model: SecondaryUse | None = None
     respelt: Mapping[str, str] = field(default_factory=dict)
+    exact: ExactMatches | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Ranking:
-    """All candidate files, best first, with the confidence in each, and the query's evidence."""
-
-    files: list[RankedFile]
-    evidence: QueryEvidence
-    candidates: Candidates
-    scores: list[Confidence]
-
-
-@dataclass(frozen=True, slots=True)
-class _SearchContext:
-    """A transaction, and the input of a search in it.
-
-    ``model`` is the model of the first of the ``vectors``, if there are any. ``topic`` says how
-    much the question is about software. ``background`` is the cosine that the nearest chunks would
-    have if this code had an answer; 0 if that is unknown. ``respelt`` maps misspelt words to their
-    corrections. ``touched`` are the chunks of the changes, in a search within changes.
-    """
-
-    tx: Transaction
-    source: ListSource
-    vectors: list[QueryVector]
-    model: StaticEmbedder
-    topic: float
-    background: float
-    respelt: dict[str, str]
-    touched: Touched | None
+LookUpIn = Callable[[ExactText, Project, SearchContext, Collection[int]], Awaitable[ExactMatches]]
+"""Finds the exact text of a question in the files of a search."""
 
 
 class Searcher:
@@ -155,6 +121,7 @@ class Searcher:
         nearest: NearestIndexes,
         memory: MemoryIndexes,
         *,
+        look_up: LookUpIn,
         only_once: bool = False,
     ) -> None:
         self._database = database
@@ -162,6 +129,7 @@ class Searcher:
         self._version = version
         self._nearest = nearest
         self._memory = memory
+        self._look_up = look_up
         self._only_once = only_once
         self._secondary = SecondaryModel(models)
         self._secondary_profiles: dict[str, Profile | None] = {}
@@ -188,10 +156,10 @@ class Searcher:
         query = parse_query(text)
         async with self._open_context(project, query, request.filters, snapshots) as context:
             tx, scope = context.tx, context.source.scope
-            ranking = await _rank(context, snapshots.first)
+            ranking = await rank(context, snapshots.first)
             with step("ranking"):
-                scored = _scored(ranking, scope.snapshots)
-                total = ranking.candidates.total if scored else 0
+                scored, exact = scored_files(ranking, scope.snapshots), ranking.candidates.exact
+                total = ranking.total if scored else 0
                 files = distinct_files([file for file in scored if not file.far_behind])
             count, lines = min(request.limit, total), request.context_lines
             explain = request.explain
@@ -213,10 +181,12 @@ class Searcher:
             snapshots=scope.snapshots,
             secondary_model=self._secondary_use(scope, context.vectors),
             respelt=context.respelt,
+            exact=exact,
         )
-        if hits and request.filters.narrow and is_doubtful(ranking.evidence):
+        has_text = exact is not None and exact.lines
+        if hits and request.filters.narrow and not has_text and is_doubtful(ranking.evidence):
             async with self._open_context(project, query, FileFilters(), snapshots) as context:
-                unfiltered = await _rank(context)
+                unfiltered = await rank(context)
             if not unfiltered.evidence.is_about_code:
                 return replace(answer, hits=[], file_count=0, total_count=0)
         return answer
@@ -224,9 +194,9 @@ class Searcher:
     async def rank(self, project: Project, text: str, filters: FileFilters) -> Ranking:
         """All candidates in order, with their signals, for benchmarks."""
         async with self._open_context(project, parse_query(text), filters, BY_DEFAULT) as context:
-            return await _rank(context)
+            return await rank(context)
 
-    async def _weights(self, context: _SearchContext) -> Weights:
+    async def _weights(self, context: SearchContext) -> Weights:
         """The weights by which definitions and lines are scored."""
         query, scope = context.source.query, context.source.scope
         primary = next((v for v in context.vectors if v.profile in scope.profiles), None)
@@ -257,7 +227,7 @@ class Searcher:
     @asynccontextmanager
     async def _open_context(
         self, project: Project, query: Query, filters: FileFilters, snapshots: SearchedSnapshots
-    ) -> AsyncIterator[_SearchContext]:
+    ) -> AsyncIterator[SearchContext]:
         """Begin a transaction, and load the scope and the query's vectors in it.
 
         The models that a project needs are only known inside a transaction. Models that are not
@@ -283,7 +253,11 @@ class Searcher:
                     vector = await self._embed_by_secondary(secondary, query)
                     vectors[secondary.fingerprint] = vector
                 tx, scope = await self._begin(transaction, project, query, filters, snapshots)
-            yield await self._context(tx, query, scope, vectors, snapshots.ranges)
+            context = await self._context(tx, query, scope, vectors, snapshots.ranges)
+            if text := exact_text(query.text):
+                look_up = partial(self._look_up, text, project, context)
+                context = replace(context, look_up=look_up)
+            yield context
 
     async def _begin(
         self,
@@ -326,7 +300,7 @@ class Searcher:
         scope: Scope,
         vectors: dict[str, Vectors | None],
         ranges: Sequence[Range],
-    ) -> _SearchContext:
+    ) -> SearchContext:
         """The input of a search; adds vectors of models that are loaded."""
         with step("query"):
             model = await self._model(scope, vectors)
@@ -348,7 +322,7 @@ class Searcher:
             source = MemoryLists(scope.memory, query, scope)
         else:
             source = DatabaseLists(tx, query, scope)
-        return _SearchContext(
+        return SearchContext(
             tx=tx,
             source=source,
             vectors=_query_vectors(scope, vectors),
@@ -424,34 +398,6 @@ class Searcher:
         return "used" if any(vector.profile == scope.secondary for vector in vectors) else "away"
 
 
-async def _rank(context: _SearchContext, first: frozenset[int] = frozenset()) -> Ranking:
-    """Rank the candidate files, those of the snapshots ``first`` before others that are close."""
-    source, vectors = context.source, context.vectors
-    query, scope = source.query, source.scope
-    with step("candidates"):
-        candidates = await find_candidates(source, vectors)
-    depths = {snapshot.id: snapshot.median_depth for snapshot in scope.snapshots}
-    with step("ranking"):
-        files = rank_files(query, candidates.files, depths, candidates.frequency)
-        files = put_first(files, first)
-        evidence = query_evidence(
-            query,
-            files,
-            candidates,
-            topic=context.topic,
-            background=context.background,
-            chunks=scope.frequencies.get(ALL_CHUNKS, 0),
-        )
-        scores = confidences(files, evidence)
-    if (
-        scores
-        and scores[0].similarity > LEAST_FIRST
-        and await is_by_chance(source, files[0], vectors, context.model, candidates.frequency)
-    ):
-        scores = confidences(files, evidence, by_chance=True)
-    return Ranking(files, evidence, candidates, scores)
-
-
 def _query_vectors(scope: Scope, vectors: Mapping[str, Vectors | None]) -> list[QueryVector]:
     """The available vectors of the query, the secondary model's last."""
     profiles = [*scope.profiles, *filter(None, [scope.secondary])]
@@ -459,22 +405,4 @@ def _query_vectors(scope: Scope, vectors: Mapping[str, Vectors | None]) -> list[
         QueryVector(profile, vector)
         for profile in profiles
         if (vector := vectors.get(profile.fingerprint)) is not None
-    ]
-
-
-def _scored(ranking: Ranking, snapshots: Sequence[ScopedSnapshot]) -> list[ScoredFile]:
-    """The files with their scores; none if the question is unrelated to the code."""
-    if not ranking.evidence.is_about_code:
-        return []
-    by_id = {snapshot.id: snapshot for snapshot in snapshots}
-    return [
-        ScoredFile(
-            file,
-            confidence.similarity,
-            by_id[file.candidate.snapshot_id].repository_id,
-            by_id[file.candidate.snapshot_id].view,
-            far_behind=confidence.lead < LEAST_LEAD and file.coverage < FULL_COVERAGE,
-        )
-        for file, confidence in zip(ranking.files, ranking.scores, strict=True)
-        if file.candidate.evidence.chunk_count
     ]

@@ -6,6 +6,10 @@ AND (%(languages)s::text[] IS NULL OR f.language = ANY(%(languages)s))
 AND (%(kinds)s::text[] IS NULL OR f.kind = ANY(%(kinds)s))
 AND (%(directory)s::text IS NULL OR f.path ~ %(directory)s)
 
+-- fragment: no_field
+-- Of definition s: it names its lines, as a field does not (model.FIELD_KINDS).
+s.kind <> ALL ('{attribute,entry,enumerator,field}'::text[])
+
 -- name: scope
 -- The snapshots to search, of all repositories, and the state of their index. Without ids those that
 -- are searched by default.
@@ -438,6 +442,7 @@ CROSS JOIN LATERAL (
                s.blob_id, s.name, s.kind, s.start_line, s.end_line, s.depth
         FROM symbol AS s
         WHERE s.folded = asked.folded
+          AND {no_field}
           AND s.blob_id NOT IN (SELECT unnest(%(hidden)s::bigint[]))
           AND (
               NOT %(narrow)s::boolean
@@ -466,6 +471,7 @@ LEFT JOIN LATERAL (
 SELECT DISTINCT s.blob_id, s.name
 FROM symbol AS s
 WHERE s.blob_id = ANY(%(blobs)s::bigint[])
+  AND {no_field}
   AND EXISTS (
       SELECT
       FROM unnest(%(stems)s::text[]) AS expected (stem)
@@ -494,6 +500,7 @@ FROM unnest(%(blobs)s::bigint[], %(ordinals)s::integer[]) AS found (blob_id, ord
 JOIN chunk AS c ON c.blob_id = found.blob_id AND c.ordinal = found.ordinal
 JOIN symbol AS s ON s.blob_id = c.blob_id
     AND s.start_line <= c.end_line AND s.end_line >= c.start_line
+    AND {no_field}
 ORDER BY s.blob_id, s.depth, s.start_line;
 
 -- name: texts

@@ -66,6 +66,11 @@ def find_secrets(data: bytes, *, only_tokens: bool = False) -> list[Span]:
     return merged
 
 
+def may_hold_token(data: bytes) -> bool:
+    """Whether a text in UTF-8 has a word that may be a token."""
+    return bool(_long_words(data))
+
+
 def _long_words(data: bytes) -> list[tuple[int, int]]:
     """The places of the words that may be tokens."""
     shape = data.translate(_SHAPE)

@@ -123,6 +123,8 @@ class ListingBuilder:
 
     def _shows_secrets(self, path: bytes) -> bool:
         """Whether a pattern matches the path or a directory above it."""
+        if not self._shown_secrets:
+            return False
         above = [(folder, True) for folder in parents(path) if folder]
         return any(
             rules.verdict(lead + part, name_of(part), is_dir=is_dir)

@@ -7,20 +7,36 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import TypeVar
 
-from codebase_mcp.model import ReferenceKind
+from codebase_mcp.model import FIELD_KINDS, ReferenceKind
 from codebase_mcp.symbols.definition import CALLABLE_KINDS, TYPE_KINDS, Candidate, Definition, Use
 from codebase_mcp.symbols.imports import directory_of, parts_of, words_of_module, words_of_path
-from codebase_mcp.symbols.languages import Language, Modules, language_of
+from codebase_mcp.symbols.languages import Language, Modules, Reach, language_of
 from codebase_mcp.text.tokens import fold
 
 Key = TypeVar("Key", bound=Hashable)
 
 _VALUES = frozenset({ReferenceKind.CALL, ReferenceKind.NEW, ReferenceKind.USE})
 _NO_VALUES = frozenset({"interface", "type"})
+_NO_TYPES = frozenset({"constant", "variable"})
+# JavaScript, Go, Java and their like: no variable is a type.
+_TYPES_APART = frozenset({Modules.RELATIVE, Modules.DIRECTORY, Modules.QUALIFIED})
+_MEMBER_KINDS = FIELD_KINDS | {"method", "constant", "property"}
 
 # A use that is less sure than this is counted, but not shown.
 LEAST = 0.02
-# How sure a member is that only its name speaks for.
+# How sure each rule is; from SURE on a use counts as resolved, below LIKELY as only possible.
+SURE = 0.8
+LIKELY = 0.5
+SCOPE = 0.95
+IMPORTED = 0.95
+HANDED_ON = 0.9
+BASE = 0.85
+NEIGHBOUR = 0.9
+NAMED_TYPE = 0.8
+PACKAGE = 0.6
+TYPE_IN_FILE = 0.6
+LIKE_ITS_TYPE = 0.6
+# A member that only its name speaks for.
 BY_NAME = 0.5
 
 # Up to this number all are compared.
@@ -40,17 +56,30 @@ class Candidates(tuple[Definition, ...]):
         return Candidates(definition for definition in self if is_member(definition))
 
     @cached_property
+    def fields(self) -> Candidates:
+        """Those that hold a value in a class."""
+        return Candidates(definition for definition in self if definition.kind in FIELD_KINDS)
+
+    @cached_property
     def top(self) -> Candidates:
         """Those at the top of a file."""
-        return Candidates(definition for definition in self if not definition.container)
+        return Candidates(
+            definition
+            for definition in self
+            if not definition.container and definition.kind not in FIELD_KINDS
+        )
 
     @cached_property
     def bare(self) -> Candidates:
-        """Those that are used without a receiver: no methods."""
+        """Those that are used without a receiver: no members of a class."""
         top = Candidates(
-            definition for definition in self if not definition.container or definition.is_type
+            definition
+            for definition in self
+            if definition.is_type or not (definition.container or definition.kind in FIELD_KINDS)
         )
-        return top or Candidates(definition for definition in self if definition.kind != "method")
+        return top or Candidates(
+            definition for definition in self if definition.kind not in _MEMBER_KINDS
+        )
 
     @cached_property
     def names(self) -> frozenset[str]:
@@ -155,8 +184,9 @@ def in_order(candidates: Iterable[Candidate]) -> tuple[Candidate, ...]:
 
 
 def is_member(definition: Definition) -> bool:
-    """Whether it is in a class and is not a class."""
-    return bool(definition.container) and not definition.is_type
+    """Whether it is in a class and is not a class; a type without a name has fields too."""
+    is_inside = bool(definition.container) or definition.kind in FIELD_KINDS
+    return is_inside and not definition.is_type
 
 
 def different(definitions: Sequence[Definition]) -> int:
@@ -196,6 +226,10 @@ def can_be_used(use: Use, definition: Definition, rules: Language) -> bool:
     """Whether the language lets a definition be used in this way."""
     if rules.has_types_apart and use.kind in _VALUES and definition.kind in _NO_VALUES:
         return False
+    if use.kind is ReferenceKind.TYPE and definition.kind in _NO_TYPES:
+        return rules.modules not in _TYPES_APART
+    if definition.kind in FIELD_KINDS and not _can_be_field(use, definition, rules):
+        return False
     if use.receiver:
         return True
     if rules.modules is Modules.CRATE and definition.container and definition.kind == "type":
@@ -203,8 +237,26 @@ def can_be_used(use: Use, definition: Definition, rules: Language) -> bool:
     return use.kind is not ReferenceKind.USE or definition.kind not in rules.never_handed_on
 
 
+def _can_be_field(use: Use, definition: Definition, rules: Language) -> bool:
+    """Whether a use may read or write a field: behind an object, or alone in a method."""
+    if use.receiver:
+        return (
+            use.kind is ReferenceKind.USE
+            or (use.kind is ReferenceKind.CALL and rules.calls_fields)
+            or (use.kind is ReferenceKind.TYPE and definition.kind == "enumerator")
+        )
+    if use.kind is not ReferenceKind.USE:
+        return False
+    if definition.kind == "enumerator":
+        return rules.reach is not Reach.FILE or rules.modules is Modules.CRATE
+    return rules.has_implicit_self and definition.file.language != "c"
+
+
 def fitting(kind: ReferenceKind, candidates: Sequence[Definition]) -> Sequence[Definition]:
-    """The candidates of a kind that can be used in this way, if there are any."""
+    """The candidates of a kind that can be used in this way, if there are any.
+
+    A field that cannot be called is no candidate of a call (see ``can_be_used``).
+    """
     kinds = {
         ReferenceKind.CALL: CALLABLE_KINDS,
         ReferenceKind.NEW: TYPE_KINDS,
@@ -213,4 +265,6 @@ def fitting(kind: ReferenceKind, candidates: Sequence[Definition]) -> Sequence[D
     }.get(kind)
     if kinds is None:
         return candidates
-    return [candidate for candidate in candidates if candidate.kind in kinds] or candidates
+    if not any(candidate.kind in kinds for candidate in candidates):
+        return candidates
+    return [candidate for candidate in candidates if candidate.kind in kinds | FIELD_KINDS]

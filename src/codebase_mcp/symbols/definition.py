@@ -12,7 +12,7 @@ from typing import NamedTuple
 from codebase_mcp.model import KINDS, FileKind, Reference, ReferenceKind, Symbol
 
 # Kinds of definitions that no file uses by name.
-PROSE_KINDS = frozenset({"section", "key", "selector"})
+PROSE_KINDS = frozenset({"section", "key", "selector", "entry"})
 TYPE_KINDS = frozenset(
     {"class", "struct", "interface", "trait", "enum", "type", "extension", "module"}
 )

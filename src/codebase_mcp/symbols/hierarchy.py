@@ -13,6 +13,7 @@ from itertools import chain
 from codebase_mcp.database.connection import Transaction
 from codebase_mcp.model import ReferenceKind
 from codebase_mcp.symbols.candidates import LEAST as LEAST_SHOWN
+from codebase_mcp.symbols.candidates import SCOPE
 from codebase_mcp.symbols.definition import (
     CALLABLE_KINDS,
     CALLS,
@@ -25,7 +26,6 @@ from codebase_mcp.symbols.definition import (
 )
 from codebase_mcp.symbols.lookup import resolve_uses
 from codebase_mcp.symbols.references import uses_of
-from codebase_mcp.symbols.resolve import SCOPE
 from codebase_mcp.symbols.storage import aside, common_names, load_definitions, references_of
 
 # The least confidence of a call that is followed to the next level, and the most definitions.

@@ -40,6 +40,7 @@ class Language:
     Names of one ``family`` can be used by each other's files. ``index_files`` stand for their
     directory. With ``has_implicit_self`` a method is called by its name alone within its class, and
     with ``has_types_apart`` a value and a type may have one name, and an interface is no value.
+    ``calls_fields`` if a field can hold a function that is called like a method.
     A bare name that is handed on means no definition of the kinds ``never_handed_on``. Its
     ``build_files`` name the packages of their directories.
     """
@@ -50,6 +51,7 @@ class Language:
     has_implicit_self: bool = False
     has_types_apart: bool = False
     never_handed_on: frozenset[str] = frozenset()
+    calls_fields: bool = True
     index_files: frozenset[str] = field(default_factory=frozenset)
     build_files: tuple[str, ...] = ()
 
@@ -88,9 +90,11 @@ LANGUAGES: Mapping[str, Language] = {
         build_files=("go.mod",),
     ),
     **dict.fromkeys(("kotlin", "scala", "groovy"), _JVM),
-    "java": replace(_JVM, never_handed_on=frozenset({"method"})),
+    "java": replace(_JVM, never_handed_on=frozenset({"method"}), calls_fields=False),
     "csharp": Language("csharp", Modules.QUALIFIED, Reach.PROJECT, has_implicit_self=True),
-    "php": Language("php", Modules.QUALIFIED, Reach.PROJECT, build_files=("composer.json",)),
+    "php": Language(
+        "php", Modules.QUALIFIED, Reach.PROJECT, calls_fields=False, build_files=("composer.json",)
+    ),
     "rust": Language(
         "rust",
         Modules.CRATE,

@@ -10,7 +10,8 @@ from itertools import chain
 
 from codebase_mcp.database.connection import Transaction
 from codebase_mcp.errors import InvalidInput, NotFound
-from codebase_mcp.model import ReferenceKind
+from codebase_mcp.model import FIELD_KINDS, ReferenceKind, Symbol
+from codebase_mcp.search.literal import exact_text
 from codebase_mcp.search.vocabulary import edit_distance
 from codebase_mcp.symbols.definition import (
     PROSE_KINDS,
@@ -158,6 +159,8 @@ async def not_defined(
         near += [near_name for _, near_name in ranked if fold(simple) in fold(near_name)]
     near = list(dict.fromkeys(near))[:_MAX_HINTS]
     hint = f"Nearest names: {', '.join(near)}." if near else "search_code finds it by what it does."
+    if exact_text(name):
+        hint += " find_text finds it as text."
     return NotFound(
         f"No definition of {name[:200]!r} is indexed", hint=hint, details={"nearest": near}
     )
@@ -195,7 +198,7 @@ async def at_place(
             rule="PATH:LINE",
         )
     blobs = {file.blob_id for file in files}
-    outlines = await load_outlines(tx, blobs, deepest=_DEEPEST)
+    outlines = await load_outlines(tx, blobs, deepest=_DEEPEST, fields=True)
     references = await references_of(tx, blobs)
     definitions, uses = [], []
     for file in files:
@@ -203,6 +206,7 @@ async def at_place(
             outline
             for outline in outlines.get(file.blob_id, ())
             if outline.start_line <= position.line <= outline.end_line
+            and (outline.kind not in FIELD_KINDS or _is_declared_at(outline, position.line))
         ]
         if around:
             innermost = max(around, key=lambda symbol: (symbol.depth, symbol.start_line))
@@ -213,6 +217,11 @@ async def at_place(
             if reference.line == position.line
         ]
     return definitions, uses
+
+
+def _is_declared_at(field: Symbol, line: int) -> bool:
+    """Whether a line is about a field: a method that assigns an attribute is about itself."""
+    return field.kind != "attribute" and field.start_line == line
 
 
 async def resolve_names(

@@ -13,7 +13,7 @@ from typing import Any
 
 from codebase_mcp.database.connection import Transaction
 from codebase_mcp.model import ReferenceKind
-from codebase_mcp.symbols.candidates import BY_NAME, LEAST
+from codebase_mcp.symbols.candidates import BY_NAME, LEAST, LIKELY, SURE
 from codebase_mcp.symbols.definition import (
     CALLS,
     Definition,
@@ -31,7 +31,6 @@ from codebase_mcp.symbols.lookup import (
     resolve_loaded,
     resolve_names,
 )
-from codebase_mcp.symbols.resolve import LIKELY, SURE
 from codebase_mcp.symbols.storage import aside, load_names
 
 _UNDEFINED = "not defined here, by its name alone"

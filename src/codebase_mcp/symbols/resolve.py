@@ -9,17 +9,22 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import product
 
 from codebase_mcp.model import Reference, ReferenceKind, Symbol
 from codebase_mcp.symbols.candidates import (
     BY_NAME,
+    HANDED_ON,
+    IMPORTED,
+    NAMED_TYPE,
+    NEIGHBOUR,
+    PACKAGE,
+    SCOPE,
+    SURE,
     Candidates,
     can_be_used,
     fitting,
     in_order,
-    is_member,
     shared,
 )
 from codebase_mcp.symbols.definition import (
@@ -41,21 +46,9 @@ from codebase_mcp.symbols.imports import (
     parts_of,
 )
 from codebase_mcp.symbols.languages import SELF, SUPER, Language, Modules, Reach, language_of
+from codebase_mcp.symbols.members import by_name, of_bases, own
 from codebase_mcp.symbols.packages import PackageNames
-from codebase_mcp.text.tokens import fold
-
-# How sure each rule is; from SURE on a use counts as resolved, below LIKELY as only possible.
-SURE = 0.8
-LIKELY = 0.5
-SCOPE = 0.95
-IMPORTED = 0.95
-HANDED_ON = 0.9
-BASE = 0.85
-NEIGHBOUR = 0.9
-NAMED_TYPE = 0.8
-PACKAGE = 0.6
-TYPE_IN_FILE = 0.6
-LIKE_ITS_TYPE = 0.6
+from codebase_mcp.symbols.use_site import UseSite
 
 # How many files an import is followed through, as packages hand names on.
 _MAX_STEPS = 4
@@ -64,30 +57,6 @@ _IMPORT = ReferenceKind.IMPORT
 _NOTHING = Candidates()
 _NO_SURROUNDINGS = Surroundings()
 _NO_NAMES = PackageNames()
-
-
-@dataclass(frozen=True, slots=True)
-class _UseSite:
-    """A use with the imports and definitions around it."""
-
-    use: Use
-    around: tuple[Symbol, ...]
-    surroundings: Surroundings
-    rules: Language
-    imported: tuple[Reference, ...]
-    packages: PackageNames
-
-    def near(self, module: str, candidates: Candidates) -> list[tuple[Fit, Definition]]:
-        """The candidates that a module may mean, with how well each fits."""
-        language, path, fit = self.use.file.language, self.use.file.path, self.packages.fit
-        near = candidates.near(module, language, self.packages.words)
-        return [
-            (fit(language, path, module, definition.file.path), definition) for definition in near
-        ]
-
-    def local(self, name: str) -> Sequence[Reference]:
-        """The imports that a name in this file may stand for."""
-        return self.surroundings.local.get(name, ())
 
 
 class Resolver:
@@ -151,7 +120,7 @@ class Resolver:
             for reference in surroundings.local.get(use.name, ())
             if self._is_seen(reference, use, around)
         )  # fmt: skip
-        site = _UseSite(use, around, surroundings, rules, imported, self._names_of(use))
+        site = UseSite(use, around, surroundings, rules, imported, self._names_of(use))
         names = dict.fromkeys(reference.name for reference in imported if reference.name != "*")
         meant = tuple(names) or (use.name,)
         group = self._group(use, meant, rules)
@@ -179,7 +148,7 @@ class Resolver:
         inside = self._around.get((use.file.blob_id, imported.line), ())
         return all(symbol in around for symbol in inside if symbol.kind in ("function", "method"))
 
-    def _ranked(self, site: _UseSite, candidates: Candidates) -> list[Candidate]:
+    def _ranked(self, site: UseSite, candidates: Candidates) -> list[Candidate]:
         """Those that a rule finds."""
         if not candidates:
             return []
@@ -190,7 +159,7 @@ class Resolver:
             return self._of_receiver(site, candidates)
         return self._bare(site, candidates)
 
-    def _bare(self, site: _UseSite, candidates: Candidates) -> list[Candidate]:
+    def _bare(self, site: UseSite, candidates: Candidates) -> list[Candidate]:
         """A name without a receiver: of the same file, imported, or in the language's reach."""
         inside = _in_scope(site, candidates)
         # "const a = require('a')" defines it as well
@@ -208,7 +177,7 @@ class Resolver:
             return self._by_wildcard(site, top) or _in_reach(site, top)
         return self._by_wildcard(site, candidates) or _perhaps_inherited(site, candidates)
 
-    def _by_wildcard(self, site: _UseSite, candidates: Candidates) -> list[Candidate]:
+    def _by_wildcard(self, site: UseSite, candidates: Candidates) -> list[Candidate]:
         """Those that an import of everything in a module brings."""
         for reference in site.surroundings.imports:
             if reference.name == "*" and not reference.alias:
@@ -219,20 +188,29 @@ class Resolver:
                     ]
         return []
 
-    def _of_receiver(self, site: _UseSite, candidates: Candidates) -> list[Candidate]:
+    def _of_receiver(self, site: UseSite, candidates: Candidates) -> list[Candidate]:
         """A member: of the own class, of a module or class that is named, or by its name."""
         receiver = site.use.receiver
         if receiver in SELF:
-            return _own(site, candidates)
+            return own(site, candidates)
         if receiver in SUPER:
-            return _of_bases(site, candidates) or _by_name(site, candidates)
+            return of_bases(site, candidates) or by_name(site, candidates)
         if named := self._of_named(site, candidates):
-            return named
-        if site.local(receiver):  # a member of an imported object
+            return [
+                # Python: "Box(size=1)"
+                candidate.at_most(BY_NAME, "perhaps a parameter that sets it")
+                if candidate.definition.kind == "attribute"
+                else candidate
+                for candidate in named
+            ]
+        if imports := site.local(receiver):  # an imported object: its members are unknown
+            language = site.use.file.language
+            if all(each.module and not is_standard(each.module, language) for each in imports):
+                return by_name(site, candidates.fields)
             return []
-        return _by_name(site, candidates)
+        return by_name(site, candidates)
 
-    def _of_named(self, site: _UseSite, candidates: Candidates) -> list[Candidate]:
+    def _of_named(self, site: UseSite, candidates: Candidates) -> list[Candidate]:
         """Candidates in the module or the type that the receiver names."""
         receiver = site.use.receiver
         named = []
@@ -241,7 +219,7 @@ class Resolver:
             named += self._of_module(site, reference, candidates)
             members = candidates.held.get(reference.name, _NOTHING)
             for candidate in self._by_import(site, reference.module, members, reference.name):
-                reason = f"method of {reference.name}, {candidate.reason}"
+                reason = f"member of {reference.name}, {candidate.reason}"
                 named.append(Candidate(candidate.definition, candidate.confidence, reason))
         if named or imports:
             return named
@@ -258,7 +236,7 @@ class Resolver:
             return shared(inside, NAMED_TYPE, f"in a module named {receiver}")
         return []
 
-    def _of_package(self, site: _UseSite, candidates: Candidates) -> list[Candidate]:
+    def _of_package(self, site: UseSite, candidates: Candidates) -> list[Candidate]:
         """Definitions of a package that is named, or that the file imports a module of."""
         receiver = site.use.receiver
         if site.rules.modules is Modules.QUALIFIED and receiver not in candidates.held:
@@ -274,7 +252,7 @@ class Resolver:
         return [candidate.at_most(PACKAGE, reason) for candidate in imported]
 
     def _of_module(
-        self, site: _UseSite, reference: Reference, candidates: Candidates
+        self, site: UseSite, reference: Reference, candidates: Candidates
     ) -> list[Candidate]:
         """Definitions at the top of the module that an import names."""
         if reference.name == "*":
@@ -287,7 +265,7 @@ class Resolver:
         return imported
 
     def _by_import(
-        self, site: _UseSite, module: str, candidates: Candidates, name: str = ""
+        self, site: UseSite, module: str, candidates: Candidates, name: str = ""
     ) -> list[Candidate]:
         """Those that are in the module, or that the module imports itself, under a name."""
         if not module or not candidates:
@@ -303,7 +281,7 @@ class Resolver:
         return shared(below, PACKAGE, f"perhaps imported from {module}")
 
     def _handed_on(
-        self, site: _UseSite, module: str, candidates: Candidates, name: str
+        self, site: UseSite, module: str, candidates: Candidates, name: str
     ) -> list[Definition]:
         """The candidates that the module itself imports, in up to some steps."""
         use, packages = site.use, site.packages
@@ -330,14 +308,14 @@ class Resolver:
         return []
 
 
-def _is_open(site: _UseSite, candidates: Candidates) -> bool:
+def _is_open(site: UseSite, candidates: Candidates) -> bool:
     """Whether a use that no rule resolves may mean a definition of its name all the same."""
     if site.use.kind is _IMPORT:
         modules = [site.use.module or site.use.receiver]
     elif site.use.receiver or site.imported:
         imports = site.imported or site.local(site.use.receiver)
         if not imports:  # an object of a type that is not known
-            return True
+            return site.use.kind is not ReferenceKind.USE or bool(candidates.members)
         modules = [reference.module or reference.name for reference in imports]
     elif not candidates:
         return False
@@ -349,7 +327,7 @@ def _is_open(site: _UseSite, candidates: Candidates) -> bool:
     return not all(is_standard(module, site.use.file.language) for module in modules)
 
 
-def _in_scope(site: _UseSite, candidates: Candidates) -> list[Candidate]:
+def _in_scope(site: UseSite, candidates: Candidates) -> list[Candidate]:
     """Definitions of the same file that a bare name means: of the innermost scope."""
     own = candidates.in_file.get(site.use.file.path, ())
     scopes = [site.around[-1].qualified] if site.around else []
@@ -366,17 +344,17 @@ def _in_scope(site: _UseSite, candidates: Candidates) -> list[Candidate]:
         if not is_member:
             return shared(inside, SCOPE, "same file")
         if site.rules.has_implicit_self or site.around[-1].qualified == scope:
-            return shared(inside, SCOPE, "method of the enclosing class")
+            return shared(inside, SCOPE, "member of the enclosing class")
     if top := [definition for definition in own if not definition.container]:
         return shared(top, SCOPE, "same file")
     if types := [definition for definition in own if definition.is_type]:
         return shared(types, NAMED_TYPE, "same file")
     if site.rules.has_implicit_self:
-        return _of_bases(site, candidates)
+        return of_bases(site, candidates)
     return []
 
 
-def _in_reach(site: _UseSite, candidates: Candidates) -> list[Candidate]:
+def _in_reach(site: UseSite, candidates: Candidates) -> list[Candidate]:
     """Those that the language lets a file see which does not import them."""
     reach = site.rules.reach
     if reach is Reach.FILE:
@@ -392,7 +370,7 @@ def _in_reach(site: _UseSite, candidates: Candidates) -> list[Candidate]:
     return candidates.by_name_alone(SURE if candidates.places == 1 else BY_NAME)
 
 
-def _perhaps_inherited(site: _UseSite, methods: Candidates) -> list[Candidate]:
+def _perhaps_inherited(site: UseSite, methods: Candidates) -> list[Candidate]:
     """Methods that are called by their name alone, where the language allows it."""
     if not site.rules.has_implicit_self:
         return []
@@ -400,48 +378,7 @@ def _perhaps_inherited(site: _UseSite, methods: Candidates) -> list[Candidate]:
     return methods.by_name_alone(SURE if is_sure else BY_NAME, "perhaps inherited")
 
 
-def _own(site: _UseSite, candidates: Candidates) -> list[Candidate]:
-    """A member of the class around a use, or of its bases."""
-    scope = site.around[-1].qualified if site.around else ""
-    in_file = candidates.in_file.get(site.use.file.path, ())
-    while scope:
-        inside = [definition for definition in in_file if definition.container == scope]
-        if inside:
-            return shared(inside, SCOPE, "method of the enclosing class")
-        scope = scope.rpartition(".")[0]
-    if inherited := _of_bases(site, candidates):
-        return inherited
-    members = candidates.members
-    classes = {symbol.qualified.rpartition(".")[0] for symbol in site.around} & members.containers
-    if classes:  # a type in several files
-        parts = [member for member in members if member.container in classes]
-        directory = directory_of(site.use.file)
-        near = [part for part in parts if directory_of(part.file) == directory]
-        if near:
-            return shared(near, NEIGHBOUR, "method of a class of this name, same directory")
-        return shared(parts, NAMED_TYPE, "method of a class of this name")
-    return members.by_name_alone(BY_NAME, "perhaps inherited")
-
-
-def _of_bases(site: _UseSite, candidates: Candidates) -> list[Candidate]:
-    """Members of the classes that the class around a use names as its bases."""
-    if not site.around:
-        return []
-    types = [symbol for symbol in site.around if symbol.kind in TYPE_KINDS]
-    outer = types[-1] if types else site.around[0]
-    bases = [
-        inherit.name
-        for inherit in site.surroundings.inherits
-        if outer.start_line <= inherit.line <= outer.end_line
-    ]
-    for base in bases:
-        if members := candidates.held.get(base):
-            near = [member for member in members if member.file == site.use.file] or members
-            return shared(near, BASE, f"method of the base class {base}")
-    return []
-
-
-def _included(site: _UseSite, candidates: Candidates) -> list[Candidate]:
+def _included(site: UseSite, candidates: Candidates) -> list[Candidate]:
     """Those that a file which is included declares."""
     if site.rules.modules not in (Modules.INCLUDE, Modules.REQUIRE):
         return []
@@ -455,7 +392,7 @@ def _included(site: _UseSite, candidates: Candidates) -> list[Candidate]:
     return []
 
 
-def _by_package(site: _UseSite, module: str, candidates: Candidates) -> list[Candidate]:
+def _by_package(site: UseSite, module: str, candidates: Candidates) -> list[Candidate]:
     """Those whose directories agree best with the names of a package."""
     fits = site.near(module, candidates)
     for required, sure in ((Fit.FILE, IMPORTED), (Fit.PACKAGE, NAMED_TYPE)):
@@ -464,27 +401,3 @@ def _by_package(site: _UseSite, module: str, candidates: Candidates) -> list[Can
     if len(candidates) == 1 and site.rules.reach is Reach.PROJECT:
         return [Candidate(candidates[0], NAMED_TYPE, f"only definition, imported from {module}")]
     return []
-
-
-def _by_name(site: _UseSite, candidates: Candidates) -> list[Candidate]:
-    """Members of an object whose type is not known."""
-    receiver = fold(site.use.receiver.strip("_$@"))
-    if receiver and (like := candidates.members_by_folded_holder.get(receiver)):
-        return shared(like, LIKE_ITS_TYPE, "the object is named like its class")
-    modules = _of_module_named(site, candidates)
-    if not candidates.members:
-        return modules
-    imported_types = site.surroundings.local.keys() & candidates.held.keys()
-    typed = [m for name in imported_types for m in candidates.held[name] if is_member(m)]
-    if len({member.container for member in typed}) == 1 and len(candidates.members) > 1:
-        return shared(typed, TYPE_IN_FILE, f"this file imports {typed[0].holder}")
-    alone = candidates.members.by_name_alone(BY_NAME)
-    return [*alone, *modules]
-
-
-def _of_module_named(site: _UseSite, candidates: Candidates) -> list[Candidate]:
-    """Definitions of a module that is named like the object: "import a", then "a.b.name"."""
-    if site.rules.modules is not Modules.DOTTED:
-        return []
-    inside = candidates.top_by_module.get((site.use.receiver,), _NOTHING)
-    return shared(inside, BY_NAME, "the object is named like the module")

@@ -14,6 +14,7 @@ from typing import Literal, NamedTuple
 
 from codebase_mcp.database.connection import Transaction
 from codebase_mcp.model import ReferenceKind
+from codebase_mcp.symbols.candidates import SURE
 from codebase_mcp.symbols.definition import (
     CALLABLE_KINDS,
     CALLS,
@@ -26,7 +27,6 @@ from codebase_mcp.symbols.definition import (
 )
 from codebase_mcp.symbols.hierarchy import LEAST
 from codebase_mcp.symbols.lookup import resolve_loaded, resolve_uses
-from codebase_mcp.symbols.resolve import SURE
 from codebase_mcp.symbols.storage import (
     common_names,
     load_definitions,

@@ -286,10 +286,12 @@ async def load_packages(
 
 
 async def load_outlines(
-    tx: Transaction, blob_ids: Collection[int], *, deepest: int
+    tx: Transaction, blob_ids: Collection[int], *, deepest: int, fields: bool = False
 ) -> dict[int, list[Symbol]]:
-    """The definitions of some texts down to a depth, by line."""
-    rows = await tx.fetch_all(_SQL["outline"], blobs=array_literal(blob_ids), deepest=deepest)
+    """The definitions of some texts down to a depth, by line; without fields unless asked."""
+    rows = await tx.fetch_all(
+        _SQL["outline"], blobs=array_literal(blob_ids), deepest=deepest, fields=fields
+    )
     outlines: dict[int, list[Symbol]] = defaultdict(list)
     for blob_id, *symbol in rows:
         outlines[blob_id].append(Symbol(*symbol))

@@ -8,6 +8,10 @@ CROSS JOIN LATERAL (
     OFFSET 0
 ) AS f
 
+-- fragment: no_field
+-- Of definition s: it names its lines, as a field does not (model.FIELD_KINDS).
+s.kind <> ALL ('{attribute,entry,enumerator,field}'::text[])
+
 -- name: snapshots
 -- The repositories of some snapshots, or of the active ones.
 SELECT s.id, r.id, r.name, r.root, s.files_pending
@@ -83,6 +87,7 @@ FROM (
 ) AS asked
 JOIN symbol AS s ON s.blob_id = asked.blob_id
 WHERE width_bucket(s.end_line, asked.lines) > width_bucket(s.start_line - 1, asked.lines)
+  AND {no_field}
 ORDER BY s.depth, s.start_line, s.qualified COLLATE "C", s.end_line;
 
 -- name: files
@@ -103,12 +108,13 @@ JOIN blob AS b ON b.id = f.blob_id
 WHERE f.snapshot_id = ANY(%(snapshots)s::bigint[]) AND f.path = ANY(%(paths)s::text[]);
 
 -- name: outline
--- The definitions of some texts.
-SELECT blob_id, name, qualified, kind, start_line, end_line, depth
-FROM symbol
-WHERE blob_id = ANY(%(blobs)s::bigint[])
-  AND depth <= %(deepest)s
-ORDER BY blob_id, start_line, depth;
+-- The definitions of some texts; with fields only if asked.
+SELECT s.blob_id, s.name, s.qualified, s.kind, s.start_line, s.end_line, s.depth
+FROM symbol AS s
+WHERE s.blob_id = ANY(%(blobs)s::bigint[])
+  AND (%(fields)s OR {no_field})
+  AND s.depth <= %(deepest)s
+ORDER BY s.blob_id, s.start_line, s.depth;
 
 -- name: nearest_names
 -- Names that may be another one with a typing error, or contain it.

@@ -26,8 +26,9 @@ if TYPE_CHECKING:
 
     from codebase_mcp.access.identity import Identity
     from codebase_mcp.app.app import App, HistoryReport, SearchReport
-    from codebase_mcp.app.exact import Form, TextReport
+    from codebase_mcp.app.exact import TextReport
     from codebase_mcp.app.scopes import NamedRepository, ReportProgress
+    from codebase_mcp.app.text_scan import Form
     from codebase_mcp.search.text_pattern import TextQuery
     from codebase_mcp.symbols.answer import Operation, SymbolQuestion
 
@@ -129,7 +130,7 @@ async def find_text(
         InvalidInput: the pattern or the ref is invalid.
         ProjectNotFound, DatabaseUnavailable, IndexingFailed: as `ExactSearch.find`.
     """
-    from codebase_mcp.app.exact import TextQuestion  # noqa: PLC0415 - seldom needed
+    from codebase_mcp.app.text_scan import TextQuestion  # noqa: PLC0415 - seldom needed
 
     return await app.exact.find(
         TextQuestion(

@@ -27,7 +27,8 @@ from codebase_mcp.tools.text import folders_of
 from codebase_mcp.tools.toolset import READS, Caller, Toolset
 
 if TYPE_CHECKING:
-    from codebase_mcp.app.exact import Form, TextReport
+    from codebase_mcp.app.exact import TextReport
+    from codebase_mcp.app.text_scan import Form
     from codebase_mcp.search.exact import FileMatches, Line
 
 INSTRUCTIONS = """\

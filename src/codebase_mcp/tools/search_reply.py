@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated, Literal
 from uuid import UUID
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from codebase_mcp.app.app import SearchReport
     from codebase_mcp.app.freshness.verified_search import IndexFreshness
     from codebase_mcp.search.hits import Hit
+    from codebase_mcp.search.literal import ExactMatches
 
 
 class OtherPlace(ReplyPart):
@@ -172,6 +173,15 @@ class HelpReply(ReplyPart):
     )
 
 
+class ExactTextReply(ReplyPart):
+    """The exact text in the query: what is in double quotes, or a query that is no words."""
+
+    texts: list[str]
+    results: int = Field(description="How many of the first results have it.")
+    lines: int | None = Field(description="Lines with it, in all files; find_text lists them.")
+    files: int | None = Field(description="Null like lines where only candidates were read.")
+
+
 class SearchReply(TextReply):
     results: list[CodeResult | BriefResult] = Field(default=[])
     total_count: int = Field(default=0, description="Matching chunks in all, whatever the limit.")
@@ -184,6 +194,9 @@ class SearchReply(TextReply):
     repositories: dict[str, RepositoryName] = Field(default={})
     refs: dict[str, str] = Field(default={}, description="With ref: what each commit is.")
     index: IndexState | None = None
+    exact: ExactTextReply | None = Field(
+        default=None, description="Present when the query has exact text."
+    )
     truncated: bool = Field(default=False, description="Cut to max_chars.")
     second_tier: Literal["used", "away", "missing"] | None = Field(
         default=None,
@@ -231,6 +244,8 @@ def full_reply(report: SearchReport) -> SearchReply:
         reply.refs = dict(report.refs)
     if answer.total_is_lower_bound:
         reply.total_is_lower_bound = True
+    if answer.exact is not None:
+        reply.exact = _exact_reply(answer.exact, answer.hits)
     if report.usage is not None and isinstance(first := results[0], CodeResult):
         first.usage = UsageReply.model_validate(report.usage)
     return _with_more(reply, report)
@@ -278,6 +293,10 @@ def fit(reply: SearchReply, max_chars: int) -> SearchReply:
     return cut
 
 
+# The fields of a reply that are left out last, in this order.
+_LEAST_NEEDED = "help exact repositories index scope project_source latency_ms schema_name"
+
+
 def _cuts(reply: SearchReply) -> Iterator[None]:
     """Makes the reply shorter, by a step with each iteration."""
     results = reply.results
@@ -305,7 +324,7 @@ def _cuts(reply: SearchReply) -> Iterator[None]:
             yield
         results.clear()
         yield
-    for extra in "help repositories index scope project_source latency_ms schema_name".split():
+    for extra in _LEAST_NEEDED.split():
         reply.model_fields_set.discard(extra)
         yield
 
@@ -318,6 +337,17 @@ def _result(hit: Hit) -> CodeResult:
     result = CodeResult.made_from(hit)
     result.change = hit.change  # null unless a change was searched
     return result
+
+
+def _exact_reply(exact: ExactMatches, hits: Sequence[Hit]) -> ExactTextReply:
+    from codebase_mcp.search.help import first_with_text  # noqa: PLC0415 - not for the handshake
+
+    return ExactTextReply(
+        texts=[*exact.text.texts],
+        results=first_with_text(hits),
+        lines=exact.line_count,
+        files=exact.file_count,
+    )
 
 
 def index_state(freshness: IndexFreshness) -> IndexState:

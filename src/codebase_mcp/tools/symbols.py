@@ -144,6 +144,14 @@ class ReferenceEntry(ReplyPart):
     definition: str | None = Field(description="path:line of what it most likely means.")
 
 
+class TextEntry(ReplyPart):
+    """A line with a string that equals the name."""
+
+    file_path: str = Field(validation_alias="path")
+    line: int
+    text: str
+
+
 class CallEntry(ReplyPart):
     """A node of a tree in depth-first order; its parent is the last one with a lower level."""
 
@@ -217,6 +225,10 @@ class SymbolReply(TextReply, ProjectReply):
     references: list[ReferenceEntry] = Field(
         default=[], description="By file, those of the product first, the only possible last."
     )
+    same_text: list[TextEntry] = Field(
+        default=[], description="references: strings that equal the name, the first."
+    )
+    same_text_count: int = Field(default=0, description="Lines with such a string.")
     calls: list[CallEntry] = Field(default=[], description="Callers or callees.")
     chains: list[ChainEntry] = Field(default=[], description="path: the shortest first.")
     reached: int = Field(default=0, description="path: definitions that calls get to.")
@@ -321,6 +333,9 @@ def symbol_reply(report: SymbolReport, max_chars: int | None) -> SymbolReply:
         fields["notice"] = report.notice
     if report.facts.elsewhere:
         fields["filtered_out"] = report.facts.elsewhere
+    if report.same_text is not None:
+        fields["same_text"] = [*map(TextEntry.model_validate, report.same_text.lines)]
+        fields["same_text_count"] = report.same_text.count
 
     def reply(count: int) -> SymbolReply:
         folders = folders_of(Counter(paths[count:]).items(), _MOST_FOLDERS)

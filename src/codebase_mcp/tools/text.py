@@ -6,6 +6,7 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -178,14 +179,18 @@ def shown_path(scope: CallScope, root: str, path: str) -> str:
     directories, it is absolute. A caller over HTTP has no directory: the path is relative to the
     root, or absolute where there are several repositories.
     """
-    whole = Path(root, path)
+    whole = f"{root.rstrip('/')}/{path}"
     if not scope.directories:
-        return printable_line(str(whole) if len(scope.trees) > 1 else path)
+        return printable_line(whole if len(scope.trees) > 1 else path)
     if len(scope.directories) == 1:
-        base = scope.directories[0].resolve()
-        if whole.is_relative_to(base):
-            return printable_line(str(whole.relative_to(base)))
-    return printable_line(str(whole))
+        whole = whole.removeprefix(_lead_of(scope.directories[0]))
+    return printable_line(whole)
+
+
+@lru_cache(maxsize=16)
+def _lead_of(directory: Path) -> str:
+    """How the paths of the files in a directory begin."""
+    return f"{str(directory.resolve()).rstrip('/')}/"
 
 
 def scope_note(scope: CallScope) -> tuple[str, ...]:

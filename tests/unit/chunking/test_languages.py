@@ -75,7 +75,7 @@ def _expected(language: str) -> list[str]:
     return (SNIPPETS / f"{language}.symbols").read_text(encoding="utf-8").splitlines()
 
 
-def _snippet(language: str) -> str:
+def snippet(language: str) -> str:
     return (SNIPPETS / f"{language}.txt").read_text(encoding="utf-8")
 
 
@@ -97,15 +97,15 @@ def test_queries_capture_nothing_outside_the_shared_vocabulary() -> None:
     embedded = {f"embedded.{language}" for language in LANGUAGES}
     for name, captures in captures_of(folder):
         assert captures <= KINDS | roles | embedded, name
-    roles = {"alias", "from", "statement", "part", "own", "parameter", "local", "skip", "keyword"}
-    roles |= {"self", "within", "holder"}
+    roles = {"alias", "from", "statement", "part", "parameter", "local", "skip", "keyword"}
+    roles |= {"self", "within", "holder", "member", "key", "owner", "case", "read", "export"}
     for name, captures in captures_of(folder / "references"):
         assert captures <= set(ReferenceKind) | roles, name
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_definitions_are_found_with_kind_and_qualified_name(language: str) -> None:
-    symbols = split(_snippet(language), language).symbols
+    symbols = split(snippet(language), language).symbols
     found = [f"{symbol.kind} {symbol.qualified}" for symbol in symbols]
     assert found == _expected(language)
     assert {symbol.kind for symbol in symbols} <= KINDS
@@ -113,7 +113,7 @@ def test_definitions_are_found_with_kind_and_qualified_name(language: str) -> No
 
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_the_name_is_the_last_component_and_stands_in_the_first_lines(language: str) -> None:
-    text = _snippet(language)
+    text = snippet(language)
     lines = text.split("\n")
     for symbol in split(text, language).symbols:
         assert symbol.qualified == symbol.name or symbol.qualified.endswith("." + symbol.name)
@@ -125,7 +125,7 @@ def test_the_name_is_the_last_component_and_stands_in_the_first_lines(language: 
 
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_comments_and_docstrings_are_collected(language: str) -> None:
-    comments = " ".join(split(_snippet(language), language).comments)
+    comments = " ".join(split(snippet(language), language).comments)
     for expected in COMMENTS[language]:
         assert expected in comments
     assert "def not_a_definition" not in comments
@@ -133,7 +133,7 @@ def test_comments_and_docstrings_are_collected(language: str) -> None:
 
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_windows_line_ends_change_nothing(language: str) -> None:
-    text = _snippet(language)
+    text = snippet(language)
     assert split(text.replace("\n", "\r\n"), language) == split(text, language)
     assert split(text.replace("\n", "\r"), language) == split(text, language)
 
@@ -147,7 +147,7 @@ def test_dialects_use_the_query_of_their_language(language: str, text: str) -> N
 
 
 def test_depth_counts_the_definitions_around() -> None:
-    symbols = split(_snippet("python"), "python").symbols
+    symbols = split(snippet("python"), "python").symbols
     depths = {symbol.qualified: symbol.depth for symbol in symbols}
     assert depths["Router"] == 0
     assert depths["Router.size"] == 1

@@ -30,7 +30,7 @@ def lines(query: TextQuery, text: str = TEXT) -> list[int]:
     """The numbers of the lines that match, from 1."""
     data = text.encode()
     data += b"\n" if data and not data.endswith(b"\n") else b""
-    spans = TextMatcher.compile(query).spans(data, 0, len(data), lambda: None)
+    spans = TextMatcher.compile(query).spans(data)
     return [data.count(b"\n", 0, start) + 1 for start, _ in spans]
 
 
@@ -121,7 +121,7 @@ def test_a_text_that_each_match_holds_is_sought_first(monkeypatch: pytest.Monkey
     every = expected(query, text)
     assert len(every) > 300
     assert lines(query, text) == every
-    monkeypatch.setattr(text_pattern, "_MOST_CANDIDATES", 10)
+    monkeypatch.setattr(text_pattern, "_MOST_LINES", 10)
     monkeypatch.setattr(text_pattern, "_SLICE_BYTES", 100)
     assert lines(query, text) == every
 
@@ -148,6 +148,19 @@ def test_what_re2_lacks_is_refused_by_name(pattern: str, message: str) -> None:
     assert refused.value.hint
 
 
+@pytest.mark.parametrize(
+    ("pattern", "reason"),
+    [("foo(", "missing )"), ("a)|(b", "unexpected )"), ("[a", "missing ]: [a")],
+)
+@pytest.mark.parametrize("whole_word", [False, True])
+def test_an_invalid_expression_is_named_as_it_was_given(
+    pattern: str, reason: str, whole_word: bool
+) -> None:
+    with pytest.raises(InvalidInput) as refused:
+        TextMatcher.compile(TextQuery(pattern, regex=True, whole_word=whole_word))
+    assert refused.value.message == f"pattern is no regular expression: {reason}"
+
+
 @pytest.mark.parametrize("pattern", ["", "x" * 1_001])
 def test_a_pattern_has_a_length(pattern: str) -> None:
     with pytest.raises(InvalidInput, match="characters"):
@@ -166,4 +179,4 @@ def test_the_search_looks_at_the_clock() -> None:
 
     matcher = TextMatcher.compile(TextQuery("retry"))
     with pytest.raises(TimeoutError):
-        list(matcher.spans(TEXT.encode(), 0, len(TEXT), stop))
+        list(matcher.spans(TEXT.encode(), stop))

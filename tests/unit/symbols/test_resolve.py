@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from codebase_mcp.model import Reference, ReferenceKind, Symbol
+from codebase_mcp.symbols.candidates import SURE
 from codebase_mcp.symbols.definition import Definition, File, Surroundings, Use
-from codebase_mcp.symbols.resolve import SURE, Resolver
+from codebase_mcp.symbols.resolve import Resolver
 
 CALL, IMPORT = ReferenceKind.CALL, ReferenceKind.IMPORT
 LANGUAGES = {
@@ -180,7 +181,7 @@ def test_a_method_of_the_enclosing_class() -> None:
         Symbol("sell", "Shop.sell", "method", 45, 55, 1),
     )
     found = meaning(used("a.py", "self"), [own, other], around=around)
-    assert found == [("a.py", 0.95, "method of the enclosing class")]
+    assert found == [("a.py", 0.95, "member of the enclosing class")]
 
 
 def test_a_method_of_a_base_class() -> None:
@@ -192,13 +193,13 @@ def test_a_method_of_a_base_class() -> None:
     inherits = Reference(40, "Base", ReferenceKind.INHERIT)
     for receiver in ("self", "super()"):
         found = meaning(used("a.py", receiver), [base, OTHER], inherits, around=around)
-        assert found == [("base.py", 0.85, "method of the base class Base")]
+        assert found == [("base.py", 0.85, "member of the base class Base")]
 
 
 def test_a_method_of_an_imported_class() -> None:
     card = defined("card.py", "Card.charge")
     found = meaning(used("a.py", "Card"), [card, PAY], imported("Card", "card"))
-    assert found == [("card.py", 0.95, "method of Card, imported from card")]
+    assert found == [("card.py", 0.95, "member of Card, imported from card")]
 
 
 def test_an_object_that_is_named_like_its_class() -> None:
@@ -303,7 +304,7 @@ def test_a_go_method_needs_its_object_and_a_go_type_is_no_value() -> None:
     found = meaning(
         used("pay/b.go", "self"), [method, defined("x/a.go", "Shop.charge")], around=around
     )
-    assert found == [("pay/a.go", 0.9, "method of a class of this name, same directory")]
+    assert found == [("pay/a.go", 0.9, "member of a class of this name, same directory")]
 
 
 def test_other_languages_and_headings_are_not_meant() -> None:

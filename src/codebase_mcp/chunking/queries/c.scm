@@ -29,5 +29,9 @@
   (declaration
     declarator: (init_declarator
       declarator: (_ declarator: (_ declarator: (identifier) @name)))) @variable)
+(field_declaration declarator: (field_identifier) @name) @field
+(field_declaration declarator: (_ declarator: (field_identifier) @name)) @field
+(field_declaration declarator: (_ declarator: (_ declarator: (field_identifier) @name))) @field
+(enumerator name: (_) @name) @enumerator
 
 (comment) @comment

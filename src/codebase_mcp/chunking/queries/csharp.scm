@@ -15,5 +15,8 @@
   (modifier) @keyword
   (variable_declaration (variable_declarator name: (_) @name))
   (#one-of? @keyword "const")) @constant
+(field_declaration (variable_declaration (variable_declarator name: (_) @name))) @field
+(enum_member_declaration name: (_) @name) @enumerator
+(record_declaration (parameter_list (parameter name: (_) @name) @field))
 
 (comment) @comment

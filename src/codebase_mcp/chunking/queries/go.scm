@@ -14,8 +14,9 @@
 (type_spec name: (type_identifier) @name) @type
 (type_alias name: (type_identifier) @name) @type
 (method_elem name: (field_identifier) @name) @method
-(source_file (const_declaration (const_spec . name: (identifier) @name) @constant))
-(source_file (var_declaration (var_spec . name: (identifier) @name) @variable))
-(source_file (var_declaration (var_spec_list (var_spec . name: (identifier) @name) @variable)))
+(source_file (const_declaration (const_spec (identifier) @name) @constant))
+(source_file (var_declaration (var_spec (identifier) @name) @variable))
+(source_file (var_declaration (var_spec_list (var_spec (identifier) @name) @variable)))
+(field_declaration (field_identifier) @name) @field
 
 (comment) @comment

@@ -7,6 +7,8 @@
 (type_alias type: (_) @name) @type
 (source_file (property_declaration (variable_declaration . (identifier) @name)) @variable)
 (class_body (property_declaration (variable_declaration . (identifier) @name)) @property)
+(class_parameter ["val" "var"] (identifier) @name) @field
+(enum_entry (identifier) @name) @enumerator
 
 (line_comment) @comment
 (block_comment) @comment

@@ -2,5 +2,7 @@
 (enum (enum_name) @name) @enum
 (service (service_name) @name) @interface
 (rpc (rpc_name) @name) @method
+(field (identifier) @name) @field
+(enum_field (identifier) @name) @enumerator
 
 (comment) @comment

@@ -18,6 +18,8 @@
     (dynamic_type trait: (_) @name)
     (primitive_type) @name
   ]) @extension
+(field_declaration name: (_) @name) @field
+(enum_variant name: (_) @name) @enumerator
 
 (line_comment) @comment
 (block_comment) @comment

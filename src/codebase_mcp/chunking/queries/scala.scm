@@ -12,6 +12,9 @@
 (template_body (val_definition pattern: (identifier) @name) @property)
 (template_body (val_declaration name: (identifier) @name) @property)
 (template_body (var_definition pattern: (identifier) @name) @property)
+(class_parameter name: (_) @name) @field
+(simple_enum_case name: (_) @name) @enumerator
+(full_enum_case name: (_) @name) @enumerator
 
 (comment) @comment
 (block_comment) @comment

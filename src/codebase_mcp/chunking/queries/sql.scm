@@ -4,6 +4,7 @@
 (create_function . (_) (object_reference) @name) @function
 (create_type (object_reference) @name) @type
 (create_trigger . (_) (object_reference) @name) @function
+(column_definition name: (_) @name) @field
 
 (comment) @comment
 (marginalia) @comment

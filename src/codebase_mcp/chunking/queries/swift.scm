@@ -17,6 +17,7 @@
 (protocol_body
   (protocol_property_declaration
     name: (pattern bound_identifier: (simple_identifier) @name)) @property)
+(enum_entry name: (simple_identifier) @name) @enumerator
 
 (comment) @comment
 (multiline_comment) @comment

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 from itertools import accumulate, groupby
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -44,12 +43,12 @@ def exact_text(report: TextReport, max_chars: int) -> str:
     head = list(_head(report))
     form = report.question.form
     if form == "count":
-        rest = [_by_folder(report, "", report.files, 20)] if report.files else []
+        rest = [by_folder(_paths(report, report.files), 20)] if report.files else []
     elif form == "files":
         rows = [_Row(f"{_path(report, m)} {m.count}", m.count) for m in report.files]
         rest = [row.text for row in _fitting(rows, max_chars - size_of(head) - _REST_CHARS)]
-        left = report.files[len(rest) :]
-        rest += [_by_folder(report, "more: ", left, _MOST_FOLDERS)] if left else []
+        left = _paths(report, report.files[len(rest) :])
+        rest += ["more: " + by_folder(left, _MOST_FOLDERS)] if left else []
     else:
         rest = _files(report, max_chars - size_of(head))
     text = "\n".join([*head, *rest, *scope_note(report.scope)])
@@ -64,7 +63,7 @@ def _head(report: TextReport) -> Iterator[str]:
         yield f"{shown}: {least}{counted(total, 'line')} in {counted(files, 'file')}"
     else:
         yield f"{shown}: no line matches"
-        if not report.question.query.regex and _SYNTAX.search(report.question.query.pattern):
+        if not report.question.query.regex and looks_like_regex(report.question.query.pattern):
             yield "For a regular expression pass regex=true."
     index = report.index
     note = state_note(index.state, 0, index.percent, index.seconds_left)
@@ -74,7 +73,12 @@ def _head(report: TextReport) -> Iterator[str]:
         yield "The time was not enough: use a longer text, or directory or file_type."
     if report.not_searched:
         counts = (f"{count} {reason}" for reason, count in report.not_searched.items())
-        yield f"[files not searched: {', '.join(counts).replace('_', ' ')}]"
+        yield f"[not searched: {', '.join(counts).replace('_', ' ')}]"
+
+
+def looks_like_regex(pattern: str) -> bool:
+    """Whether a pattern looks like a regular expression rather than a text."""
+    return _SYNTAX.search(pattern) is not None
 
 
 def _files(report: TextReport, max_chars: int) -> list[str]:
@@ -96,20 +100,21 @@ def _files(report: TextReport, max_chars: int) -> list[str]:
                 shown = _fitting(block, room)
             break
         shown += block
-    rest = _without_first(first, sum(row.matches for row in shown))
-    more = [_by_folder(report, "more: ", rest, _MOST_FOLDERS)] if rest else []
+    rest = _paths(report, first, sum(row.matches for row in shown))
+    more = ["more: " + by_folder(rest, _MOST_FOLDERS)] if rest else []
     return [*(row.text for row in shown), *more, *tails]
 
 
-def _without_first(files: Sequence[FileMatches], shown: int) -> list[FileMatches]:
-    """The files with the matches that are not among the first, which are shown."""
-    rest = []
+def _paths(
+    report: TextReport, files: Sequence[FileMatches], shown: int = 0
+) -> list[tuple[str, int]]:
+    """Each file's path, and how many matches it has beside the first ones, which are shown."""
+    counts = []
     for matches in files:
-        spans = matches.spans[shown:]
+        if shown < matches.count:
+            counts.append((_path(report, matches), matches.count - shown))
         shown = max(shown - matches.count, 0)
-        if spans:
-            rest.append(replace(matches, spans=spans))
-    return rest
+    return counts
 
 
 class _Row(NamedTuple):
@@ -126,7 +131,7 @@ def _block(report: TextReport, matches: FileMatches) -> Iterator[_Row]:
         yield from _with_context(report, matches)
         return
     for definition, group in groupby(matches.lines, lambda line: line.definition):
-        lines = list(_folded(group))
+        lines = list(folded(group))
         texts = [_Row(_numbered(report, *line), len(line[1])) for line in lines]
         is_named = definition is not None and definition.start_line != lines[0][0].number
         if definition is None or (len(lines) == 1 and not is_named):
@@ -159,7 +164,7 @@ def _with_context(report: TextReport, matches: FileMatches) -> Iterator[_Row]:
         yield _Row(shown.rstrip(), int(line is not None))
 
 
-def _folded(lines: Iterable[Line]) -> Iterator[tuple[Line, list[int]]]:
+def folded(lines: Iterable[Line]) -> Iterator[tuple[Line, list[int]]]:
     """The different lines of a definition, each with the numbers of all that are the same."""
     same: dict[str, tuple[Line, list[int]]] = {}
     for line in lines:
@@ -184,12 +189,7 @@ def _cut(text: str, pattern: str) -> str:
 
 
 def _counts(report: TextReport, name: str, files: Sequence[FileMatches]) -> str:
-    counts = [(_path(report, m), m.count) for m in files]
-    return f"{name}: {by_file(counts, _MOST_FILES, _MOST_FOLDERS)}"
-
-
-def _by_folder(report: TextReport, lead: str, files: Sequence[FileMatches], most: int) -> str:
-    return lead + by_folder(((_path(report, m), m.count) for m in files), most)
+    return f"{name}: {by_file(_paths(report, files), _MOST_FILES, _MOST_FOLDERS)}"
 
 
 def _path(report: TextReport, matches: FileMatches) -> str:

@@ -15,7 +15,13 @@ from codebase_mcp.chunking.lines import split_lines
 from codebase_mcp.model import WORKTREE
 from codebase_mcp.printable import printable, printable_line
 from codebase_mcp.search.definitions import description_lines
-from codebase_mcp.search.help import NO_HINT, is_elsewhere, secondary_note, state_note
+from codebase_mcp.search.help import (
+    NO_HINT,
+    exact_note,
+    is_elsewhere,
+    secondary_note,
+    state_note,
+)
 from codebase_mcp.settings.table import DEFAULT_REPLY_CHARS
 from codebase_mcp.tools.text import scope_note, shown_path, size_of
 
@@ -341,7 +347,9 @@ def _head(report: SearchReport) -> list[str]:
     # The next search may be able to check the files; that is not worth a line in each reply.
     if note and index.state != "unchecked":
         head.append(note)
-    return [*head, *filter(None, [secondary_note(report.answer.secondary_model)])]
+    answer = report.answer
+    notes = secondary_note(answer.secondary_model), exact_note(answer.exact, answer.hits)
+    return [*head, *filter(None, notes)]
 
 
 def excerpt(

@@ -7,10 +7,11 @@ they stand once, after the path.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 from codebase_mcp.printable import printable, printable_line
-from codebase_mcp.symbols.resolve import LIKELY, SURE
+from codebase_mcp.symbols.candidates import LIKELY, SURE
 from codebase_mcp.tools.replies.rows import Row, fitted, shared_lines
 from codebase_mcp.tools.text import KIND_GROUPS, counted, scope_note, shown_path, size_of
 
@@ -151,6 +152,7 @@ class _Text:
             unresolved = self._facts.unresolved
             also = f", {unresolved} could not be resolved" if unresolved else ""
             tail = [f"other uses of this name: {references.unlikely} of something else{also}"]
+        tail = [*self._same_text(), *tail]
         if len(references.uses) <= self._limit:
             rows = list(self._uses(references, with_text=True))
             if size_of(map(str, rows)) <= self._room - size_of([*head, *tail]):
@@ -210,6 +212,19 @@ class _Text:
         group = "only possible" if confidence < LIKELY else _GROUPS[file.kind]
         rank = (confidence < LIKELY, file.rank, level, confidence < SURE)
         return Row(level, text, rank, self._path(file.snapshot_id, file.path), group, count)
+
+    def _same_text(self) -> Iterator[str]:
+        """The strings that equal the name, in a line."""
+        same = self._report.same_text
+        if same is None or not same.count:
+            return
+        files = groupby(same.lines, key=lambda line: (line.snapshot_id, line.path))
+        shown = (
+            f"{self._path(*file)}:{','.join(str(line.line) for line in lines)}"
+            for file, lines in files
+        )
+        more = f", … {same.count - len(same.lines)} more" if same.count > len(same.lines) else ""
+        yield f"same text: {same.count} in {', '.join(shown)}{more}"
 
     def _reason(self, use: FoundUse) -> str:
         """What a use means where there are several definitions; if it is not sure, why."""

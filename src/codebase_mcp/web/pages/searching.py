@@ -1,4 +1,7 @@
-"""The search page: the results of an agent's search, with the signals that rank them."""
+"""The search page: the results of an agent's search, with the signals that rank them.
+
+Lines with an exact text, which the page finds too, are in `finding.py`.
+"""
 
 from __future__ import annotations
 
@@ -15,12 +18,14 @@ from codebase_mcp.app.evaluation.scoring import CHARS_PER_TOKEN
 from codebase_mcp.chunking.lines import split_lines
 from codebase_mcp.errors import InvalidInput
 from codebase_mcp.model import WORKTREE, FileKind
-from codebase_mcp.search.help import secondary_note, state_note
+from codebase_mcp.search.help import first_with_text, secondary_note, state_note
 from codebase_mcp.search.scope import FileFilters
 from codebase_mcp.search.signals import SIGNALS
 from codebase_mcp.tools import answers
 from codebase_mcp.tools.replies.search import excerpt, search_text
 from codebase_mcp.tools.rules import check_repository_id
+from codebase_mcp.web.pages import finding
+from codebase_mcp.web.pages.finding import OPTIONS
 from codebase_mcp.web.pages.html import Line, coloured
 from codebase_mcp.web.pages.site import Projects, Site, projects_of, require
 
@@ -76,7 +81,8 @@ async def results(site: Site, request: Request) -> Response:
     chosen = request.query_params.get("project", "").strip()
     chosen = chosen or (await projects_of(site, request)).chosen
     answer = await _answer(site, request, chosen)
-    html = site.fragment(request, "results.html", chosen=chosen, found=answer)
+    template = "results.html" if answer is None else answer["template"]
+    html = site.fragment(request, template, chosen=chosen, found=answer)
     return HTMLResponse(html, headers={"Cache-Control": "no-store"})
 
 
@@ -85,13 +91,18 @@ def _frame(projects: Projects) -> dict[str, Any]:
 
 
 async def _answer(site: Site, request: Request, chosen: str) -> dict[str, Any] | None:
-    """The values of the results template; None without a question."""
+    """The values of the results and their template; None without a question."""
     params = request.query_params
     if not params.get("q", "").strip():
         return None
     require(request, "read")
-    limit = _limit(params.get("limit", ""))
     filters = _filters(request)
+    same = {name: params.get(name, "") for name in ("q", "project", *FILTERS, *OPTIONS, "as")}
+    if params.get("by") == "text":
+        limit = finding.limit_of(params.get("limit", ""))
+        found = await finding.find(site, request, chosen, filters, limit=limit)
+        return found | {"same": same}
+    limit = _limit(params.get("limit", ""))
     report = await site.run(
         request,
         "search_code",
@@ -112,12 +123,13 @@ async def _answer(site: Site, request: Request, chosen: str) -> dict[str, Any] |
     reply_chars = (await site.holder.get()).settings.reply_chars
     text = search_text(_as_agents_see_it(report), reply_chars)
     return shown | {
+        "template": "results.html",
         "more": limit < _MOST and is_part,
         "next": min(limit + _SHOWN, _MOST),
         "cut": limit == _MOST and is_part,
         "text": text,
         "tokens": round(len(text) / CHARS_PER_TOKEN),
-        "same": {name: params.get(name, "") for name in ("q", "project", *FILTERS, "as")},
+        "same": same,
     }
 
 
@@ -127,6 +139,7 @@ def shown_of(report: SearchReport) -> dict[str, Any]:
         "results": _results(report),
         "report": report,
         "measures": _MEASURES,
+        "first_with_text": first_with_text(report.answer.hits),
         "strongest": max(
             (abs(v) for hit in report.answer.hits for v in hit.signals.values()), default=1.0
         ),

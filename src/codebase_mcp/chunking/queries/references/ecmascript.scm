@@ -13,8 +13,8 @@
 (import_specifier name: (_) @import)
 (export_statement source: (string) @from) @statement
 (export_statement "*" @import source: (string))
-(export_specifier name: (_) @part alias: (_) @alias)
-(export_specifier name: (_) @part)
+(export_specifier name: (_) @export alias: (_) @alias)
+(export_specifier name: (_) @export)
 (variable_declarator
   value: (call_expression
     function: (identifier) @keyword
@@ -40,7 +40,24 @@
 (export_statement value: (identifier) @use)
 (binary_expression operator: "instanceof" right: (identifier) @use)
 (assignment_pattern right: (identifier) @use)
-(member_expression object: (this) property: (property_identifier) @own)
+(binary_expression (identifier) @use)
+(unary_expression (identifier) @use)
+(ternary_expression (identifier) @use)
+(parenthesized_expression (identifier) @use)
+(template_substitution (identifier) @use)
+(subscript_expression (identifier) @use)
+(spread_element (identifier) @use)
+(await_expression (identifier) @use)
+(switch_case value: (identifier) @use)
+(computed_property_name (identifier) @use)
+(for_in_statement right: (identifier) @use)
+(arrow_function body: (identifier) @use)
+(augmented_assignment_expression (identifier) @use)
+(update_expression (identifier) @use)
+(assignment_expression left: (identifier) @use)
+
+(member_expression property: [(property_identifier) (private_property_identifier)] @member)
+(pair key: (property_identifier) @key)
 
 (variable_declarator name: (identifier) @local)
 (array_pattern (identifier) @local)

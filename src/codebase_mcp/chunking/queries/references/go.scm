@@ -1,3 +1,12 @@
+(parameter_declaration (identifier) @local)
+(variadic_parameter_declaration name: (identifier) @local)
+(short_var_declaration left: (expression_list (identifier) @local))
+(range_clause left: (expression_list (identifier) @local))
+(receive_statement left: (expression_list (identifier) @local))
+(type_switch_statement alias: (expression_list (identifier) @local))
+(var_spec (identifier) @local)
+(const_spec (identifier) @local)
+
 (call_expression function: (identifier) @call)
 (call_expression function: (selector_expression field: (field_identifier) @call))
 (call_expression function: (index_expression operand: (identifier) @call))
@@ -35,3 +44,26 @@
 (keyed_element value: (literal_element (selector_expression field: (field_identifier) @use)))
 (literal_value (literal_element (identifier) @use))
 (expression_list (identifier) @use)
+(composite_literal
+  type: [
+    (type_identifier) @owner
+    (qualified_type name: (type_identifier) @owner)
+    (generic_type type: (type_identifier) @owner)
+  ]
+  body: (literal_value (keyed_element . (literal_element (identifier) @key))))
+(composite_literal
+  type: [
+    (slice_type element: [(type_identifier) @owner (pointer_type (type_identifier) @owner) (qualified_type name: (type_identifier) @owner)])
+    (array_type element: [(type_identifier) @owner (pointer_type (type_identifier) @owner) (qualified_type name: (type_identifier) @owner)])
+    (implicit_length_array_type element: (type_identifier) @owner)
+    (map_type value: [(type_identifier) @owner (pointer_type (type_identifier) @owner) (qualified_type name: (type_identifier) @owner)])
+  ]
+  body: (literal_value
+    (literal_element (literal_value (keyed_element . (literal_element (identifier) @key))))))
+(composite_literal
+  type: (map_type value: [(type_identifier) @owner (pointer_type (type_identifier) @owner) (qualified_type name: (type_identifier) @owner)])
+  body: (literal_value
+    (keyed_element
+      (literal_element (literal_value (keyed_element . (literal_element (identifier) @key)))) .)))
+(selector_expression field: (field_identifier) @member)
+(identifier) @read

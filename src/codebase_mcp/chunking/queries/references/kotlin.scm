@@ -18,3 +18,9 @@
 (callable_reference (identifier) @use .)
 (navigation_expression . (identifier) @use)
 (value_argument (identifier) @use .)
+(navigation_expression (identifier) @member .)
+(call_expression
+  . (identifier) @owner
+  (value_arguments (value_argument . (identifier) @key . "=")))
+(value_argument . (identifier) @skip "=")
+(binary_expression (identifier) @use)

@@ -20,3 +20,7 @@
 (scoped_call_expression scope: (name) @use)
 (class_constant_access_expression . (name) @use)
 (scoped_property_access_expression scope: (name) @use)
+(member_access_expression name: (name) @member)
+(nullsafe_member_access_expression name: (name) @member)
+(scoped_property_access_expression name: (variable_name (name) @member))
+(class_constant_access_expression (_) . (name) @member)

@@ -14,3 +14,4 @@
 (call method: [(identifier) (constant)] @call)
 (constant) @use
 (argument_list (identifier) @use)
+(instance_variable) @member

@@ -28,3 +28,4 @@
 
 (field_expression value: (identifier) @use)
 (arguments (identifier) @use)
+(field_expression field: (identifier) @member)

@@ -12,3 +12,4 @@
 
 (navigation_expression target: (simple_identifier) @use)
 (value_argument value: (simple_identifier) @use)
+(navigation_suffix suffix: (simple_identifier) @member)

@@ -4,6 +4,7 @@
 const $ = (selector, within = document) => within.querySelector(selector);
 const $$ = (selector, within = document) => [...within.querySelectorAll(selector)];
 const WAIT_MS = 180;
+const LEAST_TEXT = 3;
 
 function reveal(within = document) {
   for (const hidden of $$("[data-js][hidden]", within)) hidden.hidden = false;
@@ -32,6 +33,16 @@ function replace(place, html) {
   reveal(place);
 }
 
+// Results, or why there are none: an expression is invalid for a moment while it is typed. Then the
+// former results stay, pale.
+function showAnswer(form, results, html) {
+  const problem = $("template[data-problem]", new DOMParser().parseFromString(html, "text/html"));
+  $("#problem").replaceChildren(...(problem?.content.childNodes ?? []));
+  form.q.ariaInvalid = problem ? "true" : null;
+  results.classList.toggle("outdated", Boolean(problem));
+  if (!problem) replace(results, html);
+}
+
 // Search while typing: after a pause, and a question that is outdated is cancelled.
 function searchAsYouType(form) {
   const results = $("#results");
@@ -40,8 +51,14 @@ function searchAsYouType(form) {
     const query = new URLSearchParams(new FormData(form));
     for (const [name, value] of [...query]) if (!value) query.delete(name);
     if (query.toString() === last || !query.get("q")?.trim()) return;
-    last = query.toString();
     running?.abort();
+    // A shorter text is in most files: Enter searches for it.
+    if (query.get("by") === "text" && query.get("q").length < LEAST_TEXT) {
+      results.classList.add("outdated");
+      last = "";
+      return;
+    }
+    last = query.toString();
     running = new AbortController();
     results.classList.add("busy");
     try {
@@ -49,7 +66,7 @@ function searchAsYouType(form) {
       if (answer.status === 401) return form.requestSubmit();
       const html = await answer.text();
       if (answer.ok) {
-        replace(results, html);
+        showAnswer(form, results, html);
         history.replaceState(null, "", `${form.action}?${query}`);
         document.title = `${query.get("q")} · codebase-mcp`;
       } else {
@@ -81,6 +98,7 @@ function choose(step) {
   const next = hits[Math.min(Math.max(now + step, 0), hits.length - 1)];
   hits[now]?.classList.remove("chosen");
   next.classList.add("chosen");
+  next.closest("details")?.setAttribute("open", "");
   $(".path", next).focus({ preventScroll: true });
   next.scrollIntoView({ block: "nearest" });
 }
@@ -96,7 +114,10 @@ const KEYS = {
 document.addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return;
   const isTyping = event.target.matches("input, select, textarea");
-  if (event.key === "Escape" && isTyping) return event.target.blur();
+  if (event.key === "Escape" && isTyping) {
+    event.preventDefault(); // else Chromium empties the search box
+    return event.target.blur();
+  }
   if (isTyping || $("dialog[open]") || !Object.hasOwn(KEYS, event.key)) return;
   event.preventDefault();
   KEYS[event.key]();
