@@ -188,6 +188,14 @@ async def test_routes_callbacks_tables_and_properties_are_steps(ask: Any) -> Non
     assert steps(await ask(ROUTES, "Pages.show", "save")) == [
         ["Pages.show", (32, "call", "Pages.first"), (29, "call", "save")]
     ]
+    store = (
+        "function count(items) {\n  return items.length;\n}\n"
+        "export class Store {\n  get size() {\n    return count(this.items);\n  }\n}\n"
+        "export function sizeOf(store) {\n  return store.size;\n}\n"
+    )
+    assert steps(await ask({"store.ts": store}, "sizeOf", "count")) == [
+        ["sizeOf", (10, "call", "Store.size"), (6, "call", "count")]
+    ]
 
 
 async def test_a_call_of_a_base_may_run_an_override(ask: Any) -> None:

@@ -230,7 +230,7 @@ class _Text:
         """What a use means where there are several definitions; if it is not sure, why."""
         definition, which = use.definition, ""
         if len(self._facts.definitions) > 1 and definition is not None:
-            which = f" → {self._name_of(definition)}"
+            which = f" → {self._name_of(definition, use.use.file)}"
         return which + self._doubt(use.confidence, use.reason)
 
     def _doubt(self, confidence: float, reason: str) -> str:
@@ -242,11 +242,16 @@ class _Text:
         self._reasons.add(reason)
         return f" {why}"
 
-    def _name_of(self, definition: Definition) -> str:
-        """The name that tells a definition from the others of the answer, or where it is."""
+    def _name_of(self, definition: Definition, file: File) -> str:
+        """The name that tells a definition from the others of the answer, or where it is.
+
+        It is named in a line about ``file``.
+        """
         same = [d for d in self._facts.definitions if d.qualified == definition.qualified]
         if len(same) < 2:
             return printable_line(definition.qualified)
+        if definition.file == file:
+            return f"line {definition.start_line}"
         path = self._path(definition.file.snapshot_id, definition.file.path)
         return f"{path}:{definition.start_line}"
 
