@@ -40,6 +40,8 @@ _MAX_ENTRIES = 500
 _SEPARATOR = re.compile(r"::|->|[.:\\]")
 # C++: "operator==", "operator()", and the conversion "operator bool() const".
 _OPERATOR = re.compile(r"\boperator\b(?: ?\(\)|[^(]*)")
+# yesql, aiosql, sqlc: "-- name: GetUser :one"; HugSQL: "-- :name get-user".
+_STATEMENT = re.compile(r"--\s*(?:name:|:name)\s+([\w.-]+)")
 _WORD = re.compile(r"[\w.:\\']+")
 # Type arguments in a name, or a tag in a heading.
 _TAG = re.compile(r"<[^<>]*>")
@@ -49,7 +51,7 @@ _LINK = re.compile(r"!?\[([^\[\]]*)\]\([^()]*\)")
 _Definition = tuple[int, int, str, str, str, int, int]
 
 
-def find_scopes(syntaxes: Iterable[Syntax], language: str, line_count: int) -> list[Symbol]:
+def find_scopes(syntaxes: Sequence[Syntax], language: str, line_count: int) -> list[Symbol]:
     """Every definition and extension, by position, the outer before the inner."""
     scopes = _nested(sorted(definition for syntax in syntaxes for definition in _captured(syntax)))
     scopes = _without_repeated(scopes)
@@ -57,6 +59,8 @@ def find_scopes(syntaxes: Iterable[Syntax], language: str, line_count: int) -> l
         return _join_clauses(scopes)
     if language in _HEADING_LANGUAGES:
         return _extend_sections(scopes, line_count)
+    if language == "sql" and (statements := _named_statements(syntaxes, line_count)):
+        return sorted([*statements, *scopes], key=lambda scope: (scope.start_line, -scope.end_line))
     return scopes
 
 
@@ -195,6 +199,22 @@ def _join_clauses(scopes: Sequence[Symbol]) -> list[Symbol]:
             last_at_depth[scope.depth] = len(joined)
             joined.append(scope)
     return joined
+
+
+def _named_statements(syntaxes: Iterable[Syntax], line_count: int) -> list[Symbol]:
+    """The statements that a comment names, each up to the next."""
+    names = {
+        node.start_point[0] + 1: match[1]
+        for syntax in syntaxes
+        for _, captures in syntax.matches
+        for node in captures.get("comment", ())
+        if (match := _STATEMENT.match(syntax.text_of(node)))
+    }
+    statements = [
+        Symbol(name, name, "section", first, first, depth=0)
+        for first, name in sorted(names.items())
+    ]
+    return _extend_sections(statements, line_count)
 
 
 def _extend_sections(scopes: Sequence[Symbol], line_count: int) -> list[Symbol]:

@@ -245,3 +245,13 @@ def test_names_are_bounded_however_long_they_are_written() -> None:
         assert len(symbol.name) <= 200
         assert len(symbol.qualified) <= 500
         assert symbol.qualified.endswith(symbol.name)
+
+
+def test_statements_are_called_what_a_comment_says() -> None:
+    text = "-- name: get-user\n-- By id.\nSELECT 1;\n\n-- :name add :!\nCREATE TABLE a (b int);\n"
+    symbols = [(s.qualified, s.kind, s.start_line, s.end_line) for s in split(text, "sql").symbols]
+    assert symbols == [
+        ("get-user", "section", 1, 4),
+        ("add", "section", 5, 6),
+        ("a", "table", 6, 6),
+    ]
