@@ -33,6 +33,7 @@ FILES = {
     "docs/a.md": "The setting `timeout_s`.\n",
     "web/pick.ts": "type Wide = Box['width'];\n",
     "shop.toml": "[tool.shop]\ntimeout_s = 5\nretries = 2\n",
+    ".env.example": "export SHOP_URL=here\n",
     "tables.sql": "CREATE TABLE orders (id int, paid_at text);\n",
     "web/color.ts": "export enum Color { Red, Green }\nexport interface Box { width: number }\n",
     "web/draw.ts": (
@@ -89,6 +90,7 @@ async def ask(app: App, project_id: str, make_repo: Callable[..., Path]) -> Call
             {"shop/settings.py:13": 0.95, "shop/main.py:1": 0.95, "shop/main.py:10": 0.95},
         ),
         ("retries", ["shop.toml:3 entry"], {}),
+        ("SHOP_URL", [".env.example:1 entry"], {}),
         ("orders.paid_at", ["tables.sql:1 field"], {}),
         ("Color.Red", ["web/color.ts:1 enumerator"], {"web/draw.ts:4": 0.95}),
         (

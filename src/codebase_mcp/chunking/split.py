@@ -10,10 +10,11 @@ from left to right, but never across the end of a node that had to be cut.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import pairwise
+from itertools import islice, pairwise
 
 from tree_sitter import Node
 
+from codebase_mcp.chunking.key_lines import LANGUAGES, find_entries
 from codebase_mcp.chunking.lines import (
     LIMIT_CHARS,
     SMALL_CHARS,
@@ -24,7 +25,7 @@ from codebase_mcp.chunking.lines import (
     normalise_newlines,
 )
 from codebase_mcp.chunking.references import find_references
-from codebase_mcp.chunking.symbols import find_scopes
+from codebase_mcp.chunking.symbols import MAX_ENTRIES, find_scopes
 from codebase_mcp.chunking.syntax import Syntax, is_hazardous, parse, parse_embedded
 from codebase_mcp.model import FIELD_KINDS, Chunk, Outline, Symbol
 
@@ -64,7 +65,8 @@ def split(text: str, language: str) -> Outline:
     syntax = _syntax(text, table, language)
     if syntax is None:
         chunks = tuple(Chunk(a + 1, b, None, "text") for a, b in _plain_pieces(table))
-        return Outline(chunks, (), ())
+        fields = find_entries(table.lines) if language in LANGUAGES else ()
+        return Outline(chunks, (), (), fields=tuple(islice(fields, MAX_ENTRIES)))
     syntaxes = [syntax, *_embedded(syntax, language)]
     definitions = find_scopes(syntaxes, language, table.count)
     scopes = [scope for scope in definitions if scope.kind not in FIELD_KINDS]

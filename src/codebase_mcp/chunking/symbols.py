@@ -35,7 +35,7 @@ _QUALIFIED_CHARS = 500
 _PROSE_NAME_CHARS = 100
 
 # A text with more entries is a table of data, or a lock file.
-_MAX_ENTRIES = 500
+MAX_ENTRIES = 500
 
 _SEPARATOR = re.compile(r"::|->|[.:\\]")
 # C++: "operator==", "operator()", and the conversion "operator bool() const".
@@ -179,7 +179,7 @@ def _without_repeated(scopes: Sequence[Symbol]) -> list[Symbol]:
     kept = []
     for scope in scopes:
         if scope.kind in ("attribute", "entry"):
-            if scope.qualified in named or counts[scope.kind] > _MAX_ENTRIES:
+            if scope.qualified in named or counts[scope.kind] > MAX_ENTRIES:
                 continue
             named.add(scope.qualified)
         kept.append(scope)

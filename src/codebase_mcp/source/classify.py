@@ -32,7 +32,7 @@ from codebase_mcp.source.names import (
 
 # Incremented whenever a path may be classified differently, or be left out because of its content:
 # the stored files are then read again.
-CLASSIFY_VERSION = 3
+CLASSIFY_VERSION = 4
 
 TEXT = "text"
 

@@ -60,7 +60,8 @@ org: org
 perl: pl pm t psgi pod | cpanfile makefile.pl | perl
 php: php phtml php3 php4 php5 phps | | php
 powershell: ps1 psm1 psd1 | | pwsh
-properties: properties
+properties: properties env | .env .env.example .env.sample .env.template .env.dist .env.local
+ .env.test
 proto: proto
 python: py pyi pyw pyx pxd | sconstruct sconscript wscript snakefile | python pypy uv
 r: r | .rprofile | rscript

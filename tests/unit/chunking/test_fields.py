@@ -157,6 +157,14 @@ def test_a_table_of_data_has_no_entries() -> None:
     assert len(fields_of(f"a:\n{lines[: lines.index('k9')]}", "yaml")) == 9
 
 
+def test_lines_of_configuration_have_keys() -> None:
+    text = "# a = 1\ntop=1\n[tool:shop]\ntimeout_s = 5\n  more lines = 1\n"
+    assert fields_of(text, "ini") == ["entry top", "entry tool:shop.timeout_s"]
+    text = "export SHOP_URL=a\nserver.port: 80\n"
+    assert fields_of(text, "properties") == ["entry SHOP_URL", "entry server.port"]
+    assert fields_of(text, "text") == []
+
+
 def test_each_kind_is_written_in_the_statements_that_leave_fields_out() -> None:
     kinds = "'{" + ",".join(sorted(FIELD_KINDS)) + "}'"
     for package, name, count in (

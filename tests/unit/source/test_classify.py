@@ -73,7 +73,8 @@ LANGUAGES = {
     "vim": "a.vim .vimrc",
     "gitignore": ".gitignore .dockerignore .mcpignore",
     "jinja2": "a.j2",
-    "text": "LICENSE a.txt a.csv .env go.mod a.unknown README requirements.txt . a/b. x.y/z",
+    "properties": ".env a.properties",
+    "text": "LICENSE a.txt a.csv go.mod a.unknown README requirements.txt . a/b. x.y/z",
 }
 
 KINDS = {
