@@ -56,6 +56,9 @@ MAX_FILE_BYTES = 64 << 20
 # The list of the files that are too large for the index is valid for this long.
 _LARGE_FILES_S = 10.0
 
+# Copying so many texts takes less than a second.
+_FEW_TEXTS = 3_000
+
 # The number of snapshots whose files are kept in memory.
 _MOST_TABLES = 4
 
@@ -222,11 +225,45 @@ class ExactSearch:
         within_s: float,
     ) -> IndexMatches | None:
         """The matches in the index alone; None if the texts have to be copied first."""
+        scan = await self._scan_index(tx, project, snapshots, question, touched, within_s=within_s)
+        return None if scan is None else IndexMatches(ordered(scan.matches), scan.texts)
+
+    async def lines_in_index(
+        self, project: Project, snapshot_ids: Collection[int], question: TextQuestion
+    ) -> list[FileMatches] | None:
+        """The matches with their lines, in the index alone.
+
+        None if copying the texts first would take long: then they are copied in the background.
+        """
+        async with self._database.bounded_read(project) as tx:
+            rows = await tx.fetch_all(_SCOPE, ids=array_literal(snapshot_ids))
+            snapshots = tuple(map(ScopedSnapshot.from_row, rows))
+            scan = await self._scan_index(
+                tx, project, snapshots, question, None, within_s=MAX_SCAN_S, most=_FEW_TEXTS
+            )
+            if scan is not None:
+                return await scan.with_lines(tx)
+        self.copy_texts(project, snapshots)
+        return None
+
+    async def _scan_index(
+        self,
+        tx: Transaction,
+        project: Project,
+        snapshots: Sequence[ScopedSnapshot],
+        question: TextQuestion,
+        touched: Touched | None,
+        *,
+        within_s: float,
+        most: int = 0,
+    ) -> TextScan | None:
+        """A complete scan of an index; None if more than ``most`` texts have to be copied first."""
         tables = await self._load_tables(tx, project, snapshots)
         texts = {}
         for snapshot in snapshots:
             names, ids = _image_names(project, snapshot), list(tables[snapshot.id])
-            ready = await self._images.ready_texts_of(tx, names, snapshot.version, ids)
+            get = self._images.texts_of if len(ids) <= most else self._images.ready_texts_of
+            ready = await get(tx, names, snapshot.version, ids)
             if ready is None:
                 return None
             texts[snapshot.id] = ready
@@ -237,7 +274,7 @@ class ExactSearch:
         )
         for snapshot in snapshots:
             await scan.search(snapshot)
-        return IndexMatches(ordered(scan.matches), texts) if scan.is_complete else None
+        return scan if scan.is_complete else None
 
     def copy_texts(self, project: Project, snapshots: Sequence[ScopedSnapshot]) -> None:
         """Copy the texts of snapshots in the background, so that the next search has them."""

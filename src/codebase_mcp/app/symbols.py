@@ -114,7 +114,7 @@ class Symbols:
                     if notice:
                         error.hint = " ".join(filter(None, [notice, error.hint]))
                     raise
-        same_text = await self._same_text(question, facts, project_id, identity, repository)
+            same_text = await self._same_text(question, facts, project, states)
         latency_ms = (time.perf_counter() - started) * 1000
         return SymbolReport(
             question, facts, project, source, tuple(states), latency_ms, scope, notice, same_text
@@ -124,11 +124,10 @@ class Symbols:
         self,
         question: SymbolQuestion,
         facts: SymbolFacts,
-        project_id: str | None,
-        identity: Identity,
-        repository: NamedRepository,
+        project: Project,
+        states: Sequence[RepositoryState],
     ) -> SameText | None:
-        """The strings that equal the name, in files as they are now; without those in its uses."""
+        """The strings that equal the name, without those in its uses; None if nobody asks."""
         if facts.references is None:
             return None
         from codebase_mcp.app.text_scan import TextQuestion  # noqa: PLC0415 - loads RE2
@@ -137,25 +136,26 @@ class Symbols:
         definitions = facts.references.definitions
         name = definitions[0].name if definitions else name_parts(question.name or "")[-1]
         pattern = "[\"'`]" + re.escape(name) + "[\"'`]"
-        found = await self._exact().find(
+        found = await self._exact().lines_in_index(
+            project,
+            [state.snapshot_id for state in states],
             TextQuestion(
                 TextQuery(pattern, regex=True, ignore_case=False),
-                ref=question.ref,
+                question.filters,
                 limit=2 * _MOST_STRINGS,  # some may be uses
             ),
-            project_id,
-            identity,
-            repository=repository,
         )
+        if found is None:
+            return None
         uses = {(match.use.file.path, match.use.line) for match in facts.references.uses}
         lines = [
             TextLine(matches.file.snapshot.id, matches.file.path, line.number, line.text.strip())
-            for matches in found.files
+            for matches in found
             for line in matches.lines
             if (matches.file.path, line.number) not in uses
         ]
-        shown = sum(len(matches.lines) for matches in found.files)
-        return SameText(found.total - shown + len(lines), tuple(lines[:_MOST_STRINGS]))
+        hidden = sum(matches.count - len(matches.lines) for matches in found)
+        return SameText(hidden + len(lines), tuple(lines[:_MOST_STRINGS]))
 
     async def _chosen(
         self, project: Project, question: SymbolQuestion, scope: CallScope

@@ -104,12 +104,16 @@ def _files(report: TextReport, max_chars: int) -> list[str]:
 
 
 def _with_room(whole: Sequence[list[_Row]], places: Sequence[_Row], room: int) -> list[_Row]:
-    """The first files with their lines, the others with places alone, as many as there is room."""
+    """The first files with their lines, the others with places alone, as many as there is room.
+
+    The places of all files go first, if they have room; else files with lines get half of it.
+    """
     left = size_of(row.text for row in places)
+    most_left = left if left <= room else room // 2
     shown: list[_Row] = []
     for number, block in enumerate(whole):
         left -= len(places[number].text) + 1
-        if size_of(row.text for row in (*shown, *block)) + left > room:
+        if size_of(row.text for row in (*shown, *block)) + min(left, most_left) > room:
             if len(whole) == 1:
                 return _fitting(block, room)
             return [*shown, *_fitting(places[number:], room - size_of(r.text for r in shown))]
