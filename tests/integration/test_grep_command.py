@@ -44,6 +44,11 @@ def project(shell: Shell, make_repo: Callable[..., Path]) -> str:
             "  5      return card.charge(LIMIT)\n",
         ),
         (
+            ("-rnI", "LIMIT", "--kind", "code", "src"),
+            "LIMIT: 2 lines in 1 file\nsrc/pay.py\n  1  LIMIT = 3  (defined here)\n"
+            "  charge 4-5: 5  return card.charge(LIMIT)\n",
+        ),
+        (
             ("-c", "charge"),
             "charge: 5 lines in 3 files\n4 in src/ (2 files), 1 in tests/ (1 file)\n",
         ),

@@ -30,7 +30,7 @@ Subparsers = Any  # argparse has no public type for it
 class Option:
     """An option, or an argument if its name has no dashes; ``arguments`` are argparse's.
 
-    An argument ``short`` is a further name, of a letter.
+    An argument ``short`` has further names, of a letter.
     ``bounds`` of a whole number are checked before the command runs.
     """
 
@@ -45,7 +45,7 @@ class Option:
             text += f" ({default})"
         arguments = dict(self.arguments)
         required = arguments.pop("required", None)
-        names = [*filter(None, [arguments.pop("short", None)]), self.name]
+        names = [*arguments.pop("short", "").split(), self.name]
         action = parser.add_argument(*names, help=text, **arguments)
         if required is not None:  # argparse takes this for options alone
             action.required = required

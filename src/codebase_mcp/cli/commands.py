@@ -89,7 +89,12 @@ _CODE = (
         "asking:grep",
         (
             option("pattern", "a text as it stands in the files"),
-            option("path", "only this file, or files below this directory", required=False),
+            option(
+                "path",
+                "only this file, or files below this directory",
+                required=False,
+                metavar="[PATH]",
+            ),
             flag("--regex", "the pattern is a regular expression (RE2's syntax)", short="-E"),
             flag("--ignore-case", "also by default if no letter is upper-case", short="-i"),
             flag("--case-sensitive", "letters match as they are", short="-s"),
@@ -99,7 +104,8 @@ _CODE = (
             _DIRECTORY,
             _KIND,
             option("--ref", f"{_REF}; of A...B the lines that the change touched"),
-            number("--context", "lines around each line", 0, 20, default=0, short="-C"),
+            number("--context", "lines around each line", 0, 20, default=0, short="-C -A -B"),
+            flag("--line-number", "always so, as the others here", short="-n -r -H -I -F"),
             flag("--count", "only how many lines match, by folder", short="-c"),
             flag("--files-with-matches", "only the files, with their counts", short="-l"),
             number("--limit", "lines shown at most", 1, 500, default=100),
