@@ -41,13 +41,12 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from itertools import groupby
 from operator import attrgetter
-from typing import Literal
 
 from semble_grammars import GrammarLoadError, UnsupportedPlatformError, get_language
 from tree_sitter import Language, Node, Parser, Point, Query, QueryCursor, Range
@@ -79,6 +78,8 @@ _CALLS_PER_CLOCK = 16
 _MAX_DEPTH = 250
 
 _TOKEN_RUN = 10_000
+
+_ONE_OF = re.compile(r"\(#one-of\? @(\w+)((?:\s+\"[^\"]*\")+)\)")
 
 # The scanners of some grammars write past a fixed-size buffer, and some parsers take quadratic time
 # in a single step that cannot be interrupted. Found by feeding each grammar nested and repeated
@@ -136,6 +137,8 @@ class _Grammar:
     query: Query
     first_use: int
     """The first pattern of references."""
+    allowed: Mapping[int, tuple[str, frozenset[str]]]
+    """By pattern with ``#one-of?``: a capture, and the texts that its node may have."""
 
 
 def _mask_unsafe(source: bytes, language: str) -> bytes:
@@ -179,7 +182,7 @@ def parse(source: bytes, language: str, ranges: Sequence[Range] = ()) -> Syntax 
         return None
     if root.has_error and language in _RANDOM_AFTER_ERRORS:
         return None
-    matches = _matches(grammar.query, root, source)
+    matches = list(_matches(grammar, root, source))
     return Syntax(
         root,
         source,
@@ -212,20 +215,21 @@ def _root_within_budget(parser: Parser, source: bytes) -> Node | None:
         raise
 
 
-def _matches(query: Query, root: Node, source: bytes) -> Sequence[Match]:
-    def is_one_of(
-        predicate: str,
-        args: list[tuple[str, Literal["capture", "string"]]],
-        pattern_index: int,
-        captures: dict[str, list[Node]],
-    ) -> bool:
-        node = captures[args[0][0]][0]
-        text = source[node.start_byte : node.end_byte].decode("utf-8", "replace")
-        return any(text == value for value, _ in args[1:])
+def _matches(grammar: _Grammar, root: Node, source: bytes) -> Iterator[Match]:
+    """The matches whose captures have an allowed text.
 
-    cursor = QueryCursor(query)
+    Predicates within a query are no way: those of our own leak the tree, and the library's crash
+    on a text that was read in pieces.
+    """
+    cursor = QueryCursor(grammar.query)
     cursor.set_max_start_depth(_MAX_DEPTH)
-    return cursor.matches(root, is_one_of)
+    for pattern, captures in cursor.matches(root):
+        rule = grammar.allowed.get(pattern)
+        if rule is not None:
+            node = captures[rule[0]][0]
+            if source[node.start_byte : node.end_byte].decode("utf-8", "replace") not in rule[1]:
+                continue
+        yield pattern, captures
 
 
 def _has_long_token_run(root: Node) -> bool:
@@ -260,8 +264,20 @@ def _grammar(name: str) -> _Grammar | None:
             f"The grammar for {name} cannot be loaded: {error}",
             hint="Set SEMBLE_GRAMMARS_CACHE_DIR to a writable directory",
         ) from error
-    first_use = Query(language, definitions).pattern_count
-    return _Grammar(language, Query(language, f"{definitions}\n{references}"), first_use)
+    text = f"{definitions}\n{references}"
+    query = Query(language, _ONE_OF.sub(lambda match: " " * len(match[0]), text))
+    allowed = {
+        pattern: (match[1], frozenset(re.findall(r'"([^"]*)"', match[2])))
+        for pattern in range(query.pattern_count)
+        if (match := _ONE_OF.search(text, *_range_of(query, pattern)))
+    }
+    first_use = Query(language, _ONE_OF.sub("", definitions)).pattern_count
+    return _Grammar(language, query, first_use, allowed)
+
+
+def _range_of(query: Query, pattern: int) -> tuple[int, int]:
+    """Where a pattern is in the text of a query, which is ASCII."""
+    return query.start_byte_for_pattern(pattern), query.end_byte_for_pattern(pattern)
 
 
 def _query_source(name: str, folder: str) -> str:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from codebase_mcp.chunking import syntax
 from codebase_mcp.chunking.split import split
 from codebase_mcp.chunking.symbols import KINDS
 from codebase_mcp.model import ReferenceKind
@@ -89,6 +90,15 @@ def captures_of(folder: Traversable) -> Iterator[tuple[str, set[str]]]:
     for query in (file for file in folder.iterdir() if file.is_file()):
         code = re.sub(r";[^\n]*|\"[^\"\n]*\"", "", query.read_text(encoding="utf-8"))
         yield query.name, set(re.findall(r"@([\w.]+)", code))
+
+
+def test_queries_have_no_predicate_but_the_one_that_is_tested_afterwards() -> None:
+    """A predicate within a query leaks the tree, or crashes on a text that was read in pieces."""
+    folder = Path(str(resources.files("codebase_mcp.chunking"))) / "queries"
+    for path in folder.rglob("*.scm"):
+        text = path.read_text(encoding="utf-8")
+        assert text.isascii(), path
+        assert "(#" not in syntax._ONE_OF.sub("", text), path
 
 
 def test_queries_capture_nothing_outside_the_shared_vocabulary() -> None:
