@@ -281,7 +281,7 @@ CHUNKS_READ = 6
 _MORE_PLACES = 5
 
 # An item is shown instead of its definition if it has this share of the words that this has.
-ITEM_SHARE = 0.75
+ITEM_SHARE = 0.6
 
 # Parts of these kinds are not named as the context of a hit: the file's path says as much.
 _LOOSE = frozenset({"text", "section", "module", "key"})
@@ -370,8 +370,8 @@ def _parts(file: ScoredFile, text: StoredText) -> list[Part]:
 def _item_in(part: Part, text: StoredText, exact: Set[int], weights: Weights) -> Part | None:
     """The item of a part that is shown instead of it, as it alone has what the query asks for.
 
-    It has all lines with the exact text, or nearly all words of the query that the part has, which
-    fewer than half of the items have.
+    It has all lines with the exact text, or, with its name, nearly all words of the query that the
+    part has, which fewer than half of the items have.
     """
     items = [
         (item, [n for n in part.own if item.start_line <= n <= item.end_line])
@@ -383,7 +383,8 @@ def _item_in(part: Part, text: StoredText, exact: Set[int], weights: Weights) ->
     items = [(item, own) for item, own in items if own]
     if not items:
         return None
-    bodies = ["".join(text.lines[n - 1] for n in own) for own in (part.own, *(o for _, o in items))]
+    named = [(part.symbol or "", part.own), *((item.qualified or "", own) for item, own in items)]
+    bodies = ["\n".join([name, *(text.lines[n - 1] for n in own)]) for name, own in named]
     whole, *shares = (weights.of(terms)[0] for terms in weights.words.count(bodies)[1])
     if matching := exact & set(part.own):
         fitting = [item for item, own in items if matching <= set(own)]
