@@ -56,7 +56,7 @@ _DATA_LANGUAGES = frozenset({"json", "jsonc", "markdown", "rst", "toml", "yaml"}
 _NO_BRANCHES = {"bash": frozenset({"case_statement"})}
 
 # What a branch is for, by the names of fields.
-_PATTERNS = ("pattern value type condition communication left conditional_expressions").split()
+_PATTERNS = "pattern value type condition communication left conditional_expressions".split()
 
 _KEYS = ("key", "designator", "field")
 
@@ -66,7 +66,7 @@ _NAMED = frozenset(
     " keyword_argument method_definition named_argument".split()
 )
 _NO_ENTRIES = re.compile(r"comment|declarations$|spread|splat|ERROR")
-_STRING = re.compile(r"string(?:_literal)?$|^quoted_atom$")
+_STRING = re.compile(r"(?<!concatenated_)string(?:_literal)?$|^quoted_atom$")
 _IDENTIFIER = re.compile(r"identifier$|^(?:name|constant|atom|simple_symbol|hash_key_symbol)$")
 _MEMBER_KEYS = re.compile(
     r"^(?:property_identifier|field_identifier|field_designator|hash_key_symbol|keyword)$"
@@ -112,7 +112,7 @@ def find_items(
         enclosing = [symbol for symbol in enclosing if symbol.end_line >= entry.first_line]
         around = [symbol for symbol in enclosing if symbol.end_line >= -entry.minus_last_line]
         same = [symbol for symbol in around if _position(symbol) == position]
-        if any(symbol.kind not in FIELD_KINDS for symbol in same):
+        if any(symbol.kind == ITEM or symbol.kind not in FIELD_KINDS for symbol in same):
             continue
         outer = max(
             (symbol for symbol in around if symbol not in same),

@@ -107,3 +107,8 @@ def test_the_default_and_the_inner_literal() -> None:
     assert names[-2:] == ['T["b"]', 'T["c"]']
     _, head, entry, end, _ = LONG["c switch"]
     assert items_of(outline("c", head, entry, f"default:\n f();\n{end}"))[-1][0] == "go default"
+
+
+def test_a_directive_is_no_part_of_a_name() -> None:
+    made = outline("c", "char *rows[] = {", '#ifndef NO_$\n"key$",\n#endif', "};")
+    assert [name for name, _, _ in items_of(made)] == [f'rows["key{n}"]' for n in range(30)]
