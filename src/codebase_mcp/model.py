@@ -98,12 +98,18 @@ class Listing:
     not_fetched: tuple[str, ...] = ()
 
 
-FIELD_KINDS = frozenset({"attribute", "entry", "enumerator", "field"})
+ITEM = "item"
+
+FIELD_KINDS = frozenset({"attribute", "entry", "enumerator", "field", ITEM})
 """Definitions that are part of another and hold a value. They name no chunk.
 
 A ``field`` is declared, an ``attribute`` assigned to the own object in a method; an ``entry`` is a
-key within another of a configuration.
+key within another of a configuration. An ``item`` is an entry of a long literal or a branch of a
+long switch: lines are in it as in a definition, but no name leads to it.
 """
+
+MOST_ITEMS = 3
+"""Lines in more items of a definition are listed under the definition."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -188,7 +188,8 @@ def _definitions_in(text: bytes, language: str) -> Sequence[Symbol]:
     from codebase_mcp.chunking.split import split  # noqa: PLC0415 - seldom needed
 
     with suppress(IndexingFailed):  # the grammar cannot be loaded
-        return split(text.decode("utf-8", "replace"), language).symbols
+        outline = split(text.decode("utf-8", "replace"), language)
+        return (*outline.symbols, *outline.fields)
     return ()
 
 

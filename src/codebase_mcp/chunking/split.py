@@ -14,6 +14,7 @@ from itertools import islice, pairwise
 
 from tree_sitter import Node
 
+from codebase_mcp.chunking.items import find_items
 from codebase_mcp.chunking.key_lines import LANGUAGES, find_entries
 from codebase_mcp.chunking.lines import (
     LIMIT_CHARS,
@@ -82,7 +83,10 @@ def split(text: str, language: str) -> Outline:
             for node in captures.get("comment", ())
         ),
         references=find_references(syntaxes, language, definitions),
-        fields=tuple(scope for scope in definitions if scope.kind in FIELD_KINDS),
+        fields=(
+            *(scope for scope in definitions if scope.kind in FIELD_KINDS),
+            *find_items(syntaxes, language, definitions),
+        ),
     )
 
 

@@ -21,7 +21,7 @@ from codebase_mcp.chunking.lines import split_lines
 from codebase_mcp.embedding.embedder import Passages, Vectors
 from codebase_mcp.embedding.static import StaticEmbedder
 from codebase_mcp.index import rows
-from codebase_mcp.model import Chunk, Reference, Symbol
+from codebase_mcp.model import ITEM, Chunk, Reference, Symbol
 from codebase_mcp.source.read import UTF8
 from codebase_mcp.text.counting import Counts, Lexicon, term_table
 from codebase_mcp.text.references import pack
@@ -45,6 +45,9 @@ MAX_TERMS = 16_000
 
 # An index entry must fit a third of a page.
 MAX_NAME_CHARS = 200
+
+# Items are not looked up by their names. No name is folded to this.
+_NO_NAME = " "
 
 # The language that has no grammar.
 TEXT = "text"
@@ -252,7 +255,7 @@ def _symbol_row(blob_id: int, symbol: Symbol) -> bytes:
     return rows.row(
         rows.int8(blob_id),
         rows.text(symbol.name[:MAX_NAME_CHARS]),
-        rows.text(fold(symbol.name[:MAX_NAME_CHARS])),
+        rows.text(_NO_NAME if symbol.kind == ITEM else fold(symbol.name[:MAX_NAME_CHARS])),
         rows.text(symbol.qualified[:MAX_NAME_CHARS]),
         rows.text(symbol.kind),
         rows.int4(symbol.start_line),

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise, takewhile
@@ -21,6 +21,7 @@ import numpy as np
 from codebase_mcp.database.connection import Transaction
 from codebase_mcp.embedding.embedder import Passages, Vectors
 from codebase_mcp.embedding.static import StaticEmbedder
+from codebase_mcp.model import ITEM
 from codebase_mcp.search.hits import (
     Enclosing,
     Hit,
@@ -279,6 +280,9 @@ CHUNKS_READ = 6
 
 _MORE_PLACES = 5
 
+# An item is shown instead of its definition if it has this share of the words that this has.
+ITEM_SHARE = 0.6
+
 # Parts of these kinds are not named as the context of a hit: the file's path says as much.
 _LOOSE = frozenset({"text", "section", "module", "key"})
 
@@ -342,6 +346,8 @@ def make_definition_hits(
             ((next(scores) + EXACT * (not exact.isdisjoint(part.own)), part) for part in parts),
             key=lambda pair: (-pair[0], pair[1].start_line),
         )
+        if (item := _item_in(scored[0][1], text, exact, weights)) is not None:
+            scored.insert(0, (scored[0][0], item))
         hit = _hit(files, text, scored, context_lines, explain=explain)
         best = scored[0][1]
         matching = [line for line in best.own if line in exact]
@@ -359,6 +365,41 @@ def _parts(file: ScoredFile, text: StoredText) -> list[Part]:
         for ordinal, chunk in text.chunks.items()
     ]
     return parts_of(chunks, text.definitions, text.lines)
+
+
+def _item_in(part: Part, text: StoredText, exact: Set[int], weights: Weights) -> Part | None:
+    """The item of a part that is shown instead of it, as it alone has what the query asks for.
+
+    It has all lines with the exact text, or, with its name, nearly all words of the query that the
+    part has, which fewer than half of the items have.
+    """
+    items = [
+        (item, [n for n in part.own if item.start_line <= n <= item.end_line])
+        for item in text.definitions
+        if item.kind == ITEM
+        and part.start_line <= item.start_line
+        and item.end_line <= part.end_line
+    ]
+    items = [(item, own) for item, own in items if own]
+    if not items:
+        return None
+    named = [(part.symbol or "", part.own), *((item.qualified or "", own) for item, own in items)]
+    bodies = ["\n".join([name, *(text.lines[n - 1] for n in own)]) for name, own in named]
+    whole, *shares = (weights.of(terms)[0] for terms in weights.words.count(bodies)[1])
+    if matching := exact & set(part.own):
+        fitting = [item for item, own in items if matching <= set(own)]
+    elif (most := max(shares)) > 0 and most >= ITEM_SHARE * whole:
+        fitting = [item for (item, _), share in zip(items, shares, strict=True) if share == most]
+        fitting = fitting if 2 * len(fitting) < len(items) else []
+    else:
+        fitting = []
+    if not fitting:
+        return None
+    item = min(fitting, key=lambda item: (item.end_line - item.start_line, item.start_line))
+    own = tuple(n for n in range(item.start_line, item.end_line + 1) if text.lines[n - 1].strip())
+    return Part(
+        item.start_line, item.end_line, item.qualified, item.kind, own, part.strength, part.best
+    )
 
 
 def _hit(

@@ -6,11 +6,12 @@ Pure but for the texts that it is given: matches in, files and lines in the orde
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 
-from codebase_mcp.model import FIELD_KINDS, KINDS, SourceFile, Symbol
+from codebase_mcp.model import FIELD_KINDS, ITEM, KINDS, MOST_ITEMS, SourceFile, Symbol
 from codebase_mcp.search.changes import LineChanges
 from codebase_mcp.search.scope import ScopedSnapshot
 from codebase_mcp.search.text_pattern import Spans
@@ -33,8 +34,9 @@ class TextFile:
 class Line:
     """A line that matches; ``end_line`` is another one for a match that spans lines.
 
-    ``definition`` is the innermost around it; ``is_definition`` says that the line begins it, and
-    that its name matches. A line that ``is_removed`` was in the files before a change.
+    ``definition`` is the innermost around it, or an item in that; ``is_definition`` says that the
+    line begins it, and that its name matches. A line that ``is_removed`` was in the files before a
+    change.
     """
 
     number: int
@@ -105,21 +107,23 @@ def with_lines(
     for first, last in islice(matches.spans, limit):
         number = bisect_right(ends, first) + 1
         end_line = bisect_right(ends, max(first, last - 1)) + 1
-        holder = _innermost(definitions, number)
         lines.append(
             Line(
                 number,
                 end_line,
                 _text_of(text, ends, number),
-                holder,
-                any(d.start_line == number and is_name(d.name) for d in definitions),
+                _innermost(definitions, number),
+                any(
+                    d.start_line == number and d.kind != ITEM and is_name(d.name)
+                    for d in definitions
+                ),
                 is_removed,
             )
         )
         for near in range(max(1, number - context_lines), end_line + context_lines + 1):
             if context_lines and near <= len(ends):
                 around[near] = _text_of(text, ends, near)
-    return replace(matches, lines=tuple(lines), around=around)
+    return replace(matches, lines=tuple(_joined(lines, definitions)), around=around)
 
 
 def _line_ends(text: bytes) -> list[int]:
@@ -137,8 +141,26 @@ def _text_of(text: bytes, ends: Sequence[int], number: int) -> str:
     return text[start:end].decode("utf-8", "replace").rstrip("\r\n")
 
 
-def _innermost(definitions: Sequence[Symbol], number: int) -> Symbol | None:
+def _innermost(definitions: Sequence[Symbol], number: int, *, items: bool = True) -> Symbol | None:
+    """The innermost definition around a line, or the innermost item inside that."""
     holders = [
-        d for d in definitions if d.start_line <= number <= d.end_line and d.kind not in FIELD_KINDS
+        d
+        for d in definitions
+        if d.start_line <= number <= d.end_line
+        and (d.kind not in FIELD_KINDS or (items and d.kind == ITEM))
     ]
     return min(holders, key=lambda d: d.end_line - d.start_line, default=None)
+
+
+def _joined(lines: Sequence[Line], definitions: Sequence[Symbol]) -> Iterator[Line]:
+    """The lines; what many items of a definition have is listed under the definition."""
+    outer = {
+        line.number: _innermost(definitions, line.number, items=False)
+        for line in lines
+        if line.definition is not None and line.definition.kind == ITEM
+    }
+    items = {(line.definition, outer[line.number]) for line in lines if line.number in outer}
+    counts = Counter(definition for _, definition in items)
+    for line in lines:
+        is_many = line.number in outer and counts[outer[line.number]] > MOST_ITEMS
+        yield replace(line, definition=outer[line.number]) if is_many else line

@@ -16,7 +16,7 @@ from codebase_mcp.chunking.lines import split_lines
 from codebase_mcp.database.connection import Transaction
 from codebase_mcp.database.literals import array_literal
 from codebase_mcp.database.queries import load_queries
-from codebase_mcp.model import WORKTREE
+from codebase_mcp.model import ITEM, WORKTREE
 from codebase_mcp.search.lists import ChunkKey, chunk_parameters
 from codebase_mcp.search.signals import RankedFile
 from codebase_mcp.telemetry.stopwatch import step
@@ -83,9 +83,9 @@ class Enclosing:
 
     @property
     def is_field(self) -> bool:
-        """Whether it is a field or constant, to be shown with the lines around it."""
+        """Whether it is a field, constant or item, to be shown with the lines around it."""
         is_short = self.end_line - self.start_line + 1 < _FIELD_LINES
-        return self.kind in _FIELDS and (is_short or self.depth > 0)
+        return self.kind == ITEM or (self.kind in _FIELDS and (is_short or self.depth > 0))
 
 
 @dataclass(frozen=True, slots=True)

@@ -63,5 +63,5 @@ ORDER BY v.blob_id;
 SELECT blob_id, name, folded, kind, start_line, end_line, depth
 FROM symbol
 WHERE blob_id = ANY(%(blobs)s::bigint[])
-  AND kind <> ALL ('{attribute,entry,enumerator,field}'::text[])
+  AND kind <> ALL ('{attribute,entry,enumerator,field,item}'::text[])
 ORDER BY blob_id, depth, start_line, end_line;

@@ -93,6 +93,7 @@ FROM (
         FROM file AS f
         WHERE f.snapshot_id = ANY(%(snapshots)s::bigint[]) AND f.kind NOT IN ('generated', 'vendored')
     )
+      AND s.kind <> 'item'
     GROUP BY s.name
     ORDER BY count(*) DESC
     LIMIT %(most)s

@@ -8,7 +8,7 @@ AND (%(directory)s::text IS NULL OR f.path ~ %(directory)s)
 
 -- fragment: no_field
 -- Of definition s: it names its lines, as a field does not (model.FIELD_KINDS).
-s.kind <> ALL ('{attribute,entry,enumerator,field}'::text[])
+s.kind <> ALL ('{attribute,entry,enumerator,field,item}'::text[])
 
 -- name: scope
 -- The snapshots to search, of all repositories, and the state of their index. Without ids those that
@@ -494,13 +494,13 @@ FROM unnest(%(blobs)s::bigint[], %(ordinals)s::integer[]) AS found (blob_id, ord
 JOIN chunk AS c ON c.blob_id = found.blob_id AND c.ordinal = found.ordinal;
 
 -- name: enclosing
--- The definitions that share a line with one of some chunks, outer ones first.
+-- The definitions and items that share a line with one of some chunks, outer ones first.
 SELECT DISTINCT s.blob_id, s.qualified, s.kind, s.start_line, s.end_line, s.depth
 FROM unnest(%(blobs)s::bigint[], %(ordinals)s::integer[]) AS found (blob_id, ordinal)
 JOIN chunk AS c ON c.blob_id = found.blob_id AND c.ordinal = found.ordinal
 JOIN symbol AS s ON s.blob_id = c.blob_id
     AND s.start_line <= c.end_line AND s.end_line >= c.start_line
-    AND {no_field}
+    AND ({no_field} OR s.kind = 'item')
 ORDER BY s.blob_id, s.depth, s.start_line;
 
 -- name: texts

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
@@ -9,7 +10,7 @@ from uuid import UUID
 
 from codebase_mcp.database.connection import Transaction
 from codebase_mcp.errors import NotFound
-from codebase_mcp.model import Symbol, extension_of
+from codebase_mcp.model import MOST_ITEMS, Symbol, extension_of
 from codebase_mcp.search.scope import FileFilters
 from codebase_mcp.symbols.candidates import LEAST
 from codebase_mcp.symbols.definition import Definition, File, FoundUse
@@ -17,7 +18,7 @@ from codebase_mcp.symbols.hierarchy import CallTree, Implementation, call_tree, 
 from codebase_mcp.symbols.lookup import Place, at_place, definitions_named, file_at, resolve_uses
 from codebase_mcp.symbols.paths import CallPaths, call_paths
 from codebase_mcp.symbols.references import References, references_to
-from codebase_mcp.symbols.storage import MOST_FILES, load_outlines, load_texts
+from codebase_mcp.symbols.storage import MOST_FILES, load_items, load_outlines, load_texts
 
 Operation = Literal[
     "definition", "references", "callers", "callees", "path", "implementations", "outline"
@@ -265,11 +266,34 @@ async def _targets(
     return around, ()
 
 
+async def _with_items(tx: Transaction, references: References) -> References:
+    """The references with the items around them; a definition with uses in many keeps these."""
+    lines = {(match.use.file.blob_id, match.use.line) for match in references.uses}
+    around = await load_items(tx, lines) if lines else {}
+    inner: list[Symbol | None] = []
+    for match in references.uses:
+        items = around.get((match.use.file.blob_id, match.use.line), ())
+        is_inside = items and (not match.around or items[-1].depth > match.around[-1].depth)
+        inner.append(items[-1] if is_inside else None)
+    holders = [(match.use.file, match.around[-1:]) for match in references.uses]
+    used = {pair for pair in zip(holders, inner, strict=True) if pair[1] is not None}
+    counts = Counter(holder for holder, _ in used)
+    uses = (
+        replace(match, around=(*match.around, item))
+        if item is not None and counts[holder] <= MOST_ITEMS
+        else match
+        for match, holder, item in zip(references.uses, holders, inner, strict=True)
+    )
+    return replace(references, uses=tuple(uses))
+
+
 async def _with_texts(tx: Transaction, question: SymbolQuestion, facts: SymbolFacts) -> SymbolFacts:
     """The facts with the texts of the entries within the limit."""
     blobs = {definition.file.blob_id for definition in facts.definitions[: question.limit]}
     if facts.references is not None:
-        blobs |= {match.use.file.blob_id for match in facts.references.uses[: question.limit]}
+        references = await _with_items(tx, facts.references)
+        facts = replace(facts, references=references)
+        blobs |= {match.use.file.blob_id for match in references.uses[: question.limit]}
     blobs |= {
         implementation.definition.file.blob_id
         for implementation in facts.implementations[: question.limit]

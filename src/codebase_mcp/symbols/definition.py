@@ -9,10 +9,10 @@ from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 
-from codebase_mcp.model import KINDS, FileKind, Reference, ReferenceKind, Symbol
+from codebase_mcp.model import ITEM, KINDS, FileKind, Reference, ReferenceKind, Symbol
 
 # Kinds of definitions that no file uses by name.
-PROSE_KINDS = frozenset({"section", "key", "selector", "entry"})
+PROSE_KINDS = frozenset({"section", "key", "selector", "entry", ITEM})
 TYPE_KINDS = frozenset(
     {"class", "struct", "interface", "trait", "enum", "type", "extension", "module"}
 )

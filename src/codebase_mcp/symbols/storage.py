@@ -214,11 +214,21 @@ def _surrounding(
         "names": list(names),
         "whole": array_literal(whole),
     }
-    places = {
+    return [(_SQL["surroundings"], texts), (_SQL["around"], _places(lines, items=False))]
+
+
+def _places(lines: Collection[Line], *, items: bool) -> dict[str, object]:
+    return {
         "blobs": array_literal(blob_id for blob_id, _ in lines),
         "lines": array_literal(line for _, line in lines),
+        "items": items,
     }
-    return [(_SQL["surroundings"], texts), (_SQL["around"], places)]
+
+
+async def load_items(tx: Transaction, lines: Collection[Line]) -> dict[Line, tuple[Symbol, ...]]:
+    """The items around some lines: entries of long literals, and branches of long switches."""
+    rows = await tx.fetch_all(_SQL["around"], **_places(lines, items=True))
+    return _around(rows, lines)
 
 
 def _surroundings(rows: Iterable[Row]) -> dict[int, Surroundings]:

@@ -10,7 +10,7 @@ CROSS JOIN LATERAL (
 
 -- fragment: no_field
 -- Of definition s: it names its lines, as a field does not (model.FIELD_KINDS).
-s.kind <> ALL ('{attribute,entry,enumerator,field}'::text[])
+s.kind <> ALL ('{attribute,entry,enumerator,field,item}'::text[])
 
 -- name: snapshots
 -- The repositories of some snapshots, or of the active ones.
@@ -77,7 +77,7 @@ WHERE r.blob_id = ANY(%(blobs)s::bigint[])
   );
 
 -- name: around
--- The definitions around some lines, each once, the outermost first. The buckets are the numbers of
+-- The definitions around some lines, or the items, each once, the outermost first. The buckets are the numbers of
 -- lines up to a definition's end, and before it.
 SELECT s.blob_id, s.name, s.qualified, s.kind, s.start_line, s.end_line, s.depth
 FROM (
@@ -87,7 +87,7 @@ FROM (
 ) AS asked
 JOIN symbol AS s ON s.blob_id = asked.blob_id
 WHERE width_bucket(s.end_line, asked.lines) > width_bucket(s.start_line - 1, asked.lines)
-  AND {no_field}
+  AND CASE WHEN %(items)s THEN s.kind = 'item' ELSE {no_field} END
 ORDER BY s.depth, s.start_line, s.qualified COLLATE "C", s.end_line;
 
 -- name: files
@@ -112,7 +112,7 @@ WHERE f.snapshot_id = ANY(%(snapshots)s::bigint[]) AND f.path = ANY(%(paths)s::t
 SELECT s.blob_id, s.name, s.qualified, s.kind, s.start_line, s.end_line, s.depth
 FROM symbol AS s
 WHERE s.blob_id = ANY(%(blobs)s::bigint[])
-  AND (%(fields)s OR {no_field})
+  AND (%(fields)s AND s.kind <> 'item' OR {no_field})
   AND s.depth <= %(deepest)s
 ORDER BY s.blob_id, s.start_line, s.depth;
 
@@ -122,7 +122,7 @@ SELECT DISTINCT s.name
 FROM symbol AS s
 JOIN view_file AS f ON f.blob_id = s.blob_id
 WHERE f.snapshot_id = ANY(%(snapshots)s::bigint[])
-  AND s.kind <> ALL ('{section,key,selector}'::text[])
+  AND s.kind <> ALL ('{item,section,key,selector}'::text[])
   AND (
       left(s.folded, 1) = left(%(folded)s, 1) AND abs(length(s.folded) - length(%(folded)s)) <= 2
       OR strpos(s.folded, %(folded)s) > 0

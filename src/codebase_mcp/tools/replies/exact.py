@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate, groupby
 from typing import TYPE_CHECKING, NamedTuple
 
-from codebase_mcp.model import WORKTREE
+from codebase_mcp.model import ITEM, WORKTREE
 from codebase_mcp.printable import printable, printable_line
 from codebase_mcp.search.help import state_note
 from codebase_mcp.tools.replies.search import MAX_LINE_CHARS
@@ -149,7 +149,9 @@ def _block(report: TextReport, matches: FileMatches) -> Iterator[_Row]:
     for definition, group in groupby(matches.lines, lambda line: line.definition):
         lines = list(folded(group))
         texts = [_Row(_numbered(report, *line), len(line[1])) for line in lines]
-        is_named = definition is not None and definition.start_line != lines[0][0].number
+        is_named = definition is not None and (
+            definition.kind == ITEM or definition.start_line != lines[0][0].number
+        )
         if definition is None or (len(lines) == 1 and not is_named):
             yield from (_Row(f"  {text}", count) for text, count in texts)
         elif len(lines) == 1:
