@@ -37,6 +37,7 @@ _READ_AS: Mapping[str, ReferenceKind] = {
     "result": _TYPE,
     **dict.fromkeys((*_MEMBERS, "case", "read", "holder"), _USE),
 }
+_DECLARING = frozenset({"type", "result", "call", "new"})
 _FIELD_PATTERNS = frozenset({"shorthand_property_identifier_pattern", "property_identifier"})
 
 # Languages in which a field is read by its name alone in a method.
@@ -219,16 +220,21 @@ class _Reader:
                 if self._methods and receiver == self._own_object(start):
                     receiver = receiver if backwards[prefix.end()] == "." else "self"
             if receiver or (capture not in _MEMBERS and self._is_outer(name, kind, start)):
-                declared = self._declared_as(capture, other) if kind is _TYPE else ""
+                declared = self._declared_as(capture, other) if capture in _DECLARING else ""
                 yield Reference(node.start_point[0] + 1, name, kind, receiver, "", declared)
 
     def _declared_as(self, capture: str, node: Node | None) -> str:
-        """What a type is the declared type of: ``name``, ``name()``, or ``.name`` of an object."""
+        """What a type is the declared type of: ``name``, ``name()``, or ``.name`` of an object.
+
+        ``name=`` of a call is what gets its result.
+        """
         if node is None:
             return ""
         name = self._syntax.text_of(node)[:_NAME_CHARS].lstrip("$")
         if capture == "result":
             return f"{name}()"
+        if capture != "type":
+            name += "="
         is_attribute = self._syntax.source[node.start_byte - 1 : node.start_byte] == b"."
         return f".{name}" if is_attribute else name
 

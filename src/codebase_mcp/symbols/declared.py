@@ -7,7 +7,7 @@ without arguments. Only declarations of types that have a member of the name tha
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -38,27 +38,17 @@ from codebase_mcp.text.references import declarations, unpack
 _UNNAMED = "?"
 _READS = frozenset({ReferenceKind.CALL, ReferenceKind.USE})
 
-# How sure it is that a receiver is what is declared: in the same function, in the own class, and
-# as the only member of its name.
+# How sure it is that a receiver is what is declared: in the same function, in the own class, as
+# the only member of its name, and where a call made it, as it may be assigned again.
 _LOCAL = 0.9
 _OWN = 0.85
+_MADE = 0.75
 _ONLY = 0.7
 # How many names are followed: in "app.exact.find" that of "exact" by that of "app".
 _MAX_STEPS = 2
-# Types that do not say which members an object has.
+# Types that do not say which members an object has, or that lend it those of another type.
 _OPEN_TYPES = frozenset(
-    {
-        "Annotated",
-        "Any",
-        "ClassVar",
-        "Final",
-        "Object",
-        "Optional",
-        "Self",
-        "Union",
-        "any",
-        "object",
-    }
+    "Annotated Any Arc Box ClassVar Final Object Optional Rc Self Union any object".split()
 )
 # Where more definitions have the name of a receiver, it tells too little.
 _MAX_SAME = 30
@@ -73,12 +63,16 @@ class DeclaredType(NamedTuple):
 
 
 class _Declaration(NamedTuple):
-    """A line that declares something to have a type, and the definitions around it."""
+    """A line that declares something to have a type, and the definitions around it.
+
+    With ``is_made`` it gets the result of a call of ``type`` instead, which may be a function.
+    """
 
     type: str
     line: int
     around: tuple[Symbol, ...]
     is_attribute: bool
+    is_made: bool
 
     def owner(self, name: str) -> str | None:
         """The qualified name of the class whose member is declared; None of a local name."""
@@ -105,11 +99,12 @@ class _Place(NamedTuple):
 class DeclaredTypes:
     """What was read of the declarations of some receivers.
 
-    ``holders`` are the classes that have a member of each name that is used. ``members`` are the
-    definitions with the names of receivers, by snapshot and name, and ``reads`` what stands before
-    these names, by text, line and name.
+    ``types`` are the classes that were looked for, and ``holders`` those that have a member of each
+    name that is used. ``members`` are the definitions with the names of receivers, by snapshot and
+    name, and ``reads`` what stands before these names, by text, line and name.
     """
 
+    types: Collection[str] = ()
     holders: Mapping[str, set[str]] = field(default_factory=dict)
     members: Mapping[tuple[int, str], Sequence[Definition]] = field(default_factory=dict)
     reads: Mapping[tuple[int, int, str], set[str]] = field(default_factory=dict)
@@ -162,20 +157,20 @@ class DeclaredTypes:
 
     def _local(self, place: _Place, name: str) -> Sequence[DeclaredType]:
         """Of the innermost definition around a use that declares a local name, or a function."""
-        scopes: dict[int, set[str]] = defaultdict(set)
+        scopes: dict[int, list[_Declaration]] = defaultdict(list)
         for each in self.declared.get((place.file.blob_id, name), ()):
             scope = each.around[:-1] if name.endswith("()") else each.around
             if each.owner(name) is None and set(scope) <= set(place.around):
-                scopes[len(scope)].add(each.type)
-        types = sorted(scopes[max(scopes)]) if scopes else ()
-        return [DeclaredType(place.file, each, _LOCAL / len(types)) for each in types]
+                scopes[len(scope)].append(each)
+        return self._declared_in(place, scopes[max(scopes)], _LOCAL) if scopes else ()
 
     def _own(self, place: _Place, name: str) -> Sequence[DeclaredType]:
         """Of a member of the class around a use, which may be in several files of a directory."""
         classes = {outer for symbol in place.around for outer in _classes(symbol)}
         declared = self.declared.get((place.file.blob_id, name), ())
-        if types := sorted({each.type for each in declared if each.owner(name) in classes}):
-            return [DeclaredType(place.file, each, _OWN / len(types)) for each in types]
+        inside = [each for each in declared if each.owner(name) in classes]
+        if types := self._declared_in(place, inside, _OWN):
+            return types
         directory = directory_of(place.file)
         parts = [
             member
@@ -183,6 +178,22 @@ class DeclaredTypes:
             if member.container in classes and directory_of(member.file) == directory
         ]
         return self._shared(parts, name, _OWN)
+
+    def _declared_in(
+        self, place: _Place, declared: Iterable[_Declaration], confidence: float
+    ) -> Sequence[DeclaredType]:
+        """The types that some declarations in the file of a use give to a name."""
+        types: dict[str, float] = {}
+        for each in declared:
+            if not each.is_made:
+                types[each.type] = confidence
+            elif each.type in self.types:
+                types.setdefault(each.type, _MADE)
+            else:
+                function = f"{each.type}()"
+                for result in self._local(place, function) or self._own(place, function):
+                    types.setdefault(result.name, min(result.confidence, _MADE))
+        return [DeclaredType(place.file, name, sure / len(types)) for name, sure in types.items()]
 
     def _only(
         self, place: _Place, members: Iterable[Definition], name: str
@@ -193,9 +204,7 @@ class DeclaredTypes:
             member
             for member in members
             if language_of(member.file.language).family == family
-            and not (set(self._types_of(member, name)) or place.holders).isdisjoint(
-                place.holders | _OPEN_TYPES
-            )
+            and not (set(self._types_of(member, name)) or place.holders).isdisjoint(place.holders)
         ]
         return self._shared(may_be, name, _ONLY)
 
@@ -216,12 +225,15 @@ class DeclaredTypes:
     def _types_of(self, member: Definition, name: str) -> Iterable[str]:
         declared = self.declared.get((member.file.blob_id, name), ())
         return dict.fromkeys(
-            each.type for each in declared if member.start_line <= each.line <= member.end_line
+            each.type
+            for each in declared
+            if member.start_line <= each.line <= member.end_line
+            and (not each.is_made or each.type in self.types)
         )
 
 
 def _bare(name: str) -> str:
-    return name.removesuffix("()").lstrip(".$")
+    return name.removesuffix("()").strip(".$=")
 
 
 def _classes(symbol: Symbol) -> Iterator[str]:
@@ -269,10 +281,10 @@ async def declared_types(
     by_name: defaultdict[tuple[int, str], list[_Declaration]] = defaultdict(list)
     for blob_id, type_, line, name in declared:
         inside = around.get((blob_id, line), ())
-        by_name[blob_id, name.lstrip(".")].append(
-            _Declaration(type_, line, inside, name.startswith("."))
+        by_name[blob_id, name.lstrip(".").rstrip("=")].append(
+            _Declaration(type_, line, inside, name.startswith("."), name.endswith("="))
         )
-    return DeclaredTypes(holders, members, reads, by_name, surroundings)
+    return DeclaredTypes(types, holders, members, reads, by_name, surroundings)
 
 
 async def _members(
@@ -304,7 +316,8 @@ def _read(
     declared = [
         (blob_id, type_, line, name)
         for blob_id, type_, ways in rows
+        if type_ not in _OPEN_TYPES
         for line, name in declarations(ways)
-        if _bare(name) in names
     ]
-    return reads, declared
+    names |= {type_ for _, type_, _, name in declared if name.endswith("=")}
+    return reads, [each for each in declared if _bare(each[3]) in names]

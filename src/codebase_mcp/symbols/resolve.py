@@ -234,7 +234,7 @@ class Resolver:
             surroundings = self._declared.surroundings.get(file.blob_id, _NO_SURROUNDINGS)
             rules = language_of(file.language)
             reader = UseSite(use, (), surroundings, rules, (), self._names_of(use))
-            reason = f"{site.use.receiver} is declared as {name}"
+            reason = f"{site.use.receiver} is a {name}"
             members += [
                 candidate.at_most(round(confidence, 2), reason)
                 for candidate in self._of_named(reader, candidates)

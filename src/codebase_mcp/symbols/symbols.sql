@@ -88,7 +88,7 @@ WHERE r.blob_id = ANY(%(blobs)s::bigint[])
       AND (
           used.name IN (SELECT unnest(%(types)s::text[]))
           OR (
-              SELECT bool_or(trim('.()' FROM word) IN (SELECT unnest(%(receivers)s::text[])))
+              SELECT bool_or(trim('.()=' FROM word) IN (SELECT unnest(%(receivers)s::text[])))
               FROM unnest(string_to_array(translate(ways, E'\n', E'\t'), E'\t')) AS word
           )
       )

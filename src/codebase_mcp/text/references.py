@@ -33,7 +33,7 @@ def pack(references: Iterable[Reference]) -> dict[str, str]:
         elif receiver:
             head = f"{head}\t{receiver}"
         heads = [head]
-        if kind is ReferenceKind.TYPE and alias:
+        if kind is not ReferenceKind.IMPORT and alias:
             heads.append(f"{_DECLARED}\t{alias}")
         number = str(line)
         for each in heads:
@@ -64,7 +64,8 @@ def unpack(
 def declarations(packed: str) -> Iterator[tuple[int, str]]:
     """The lines that declare something to have the type of a name, and what, from `pack`.
 
-    A function is ``name()``, an attribute of an object ``.name``.
+    A function is ``name()``, an attribute of an object ``.name``; ``name=`` gets the result of a
+    call of the name.
     """
     for uses in packed.split("\n"):
         if uses[0] == _DECLARED:

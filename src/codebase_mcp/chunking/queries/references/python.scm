@@ -1,3 +1,21 @@
+; What a name gets from a call: an object of a class, or the result of a function.
+(assignment
+  left: [(identifier) @declared (attribute attribute: (identifier) @declared)]
+  right: [
+    (call function: (identifier) @call)
+    (await (call function: (identifier) @call))
+  ])
+(assignment
+  left: (identifier) @declared
+  right: [
+    (call function: (attribute object: (identifier) @keyword attribute: (identifier) @call))
+    (await
+      (call function: (attribute object: (identifier) @keyword attribute: (identifier) @call)))
+  ]
+  (#one-of? @keyword "self" "cls"))
+(as_pattern
+  (call function: (identifier) @call)
+  alias: (as_pattern_target (identifier) @declared))
 (call function: (identifier) @call)
 (call function: (attribute attribute: (identifier) @call))
 (class_definition superclasses: (argument_list (identifier) @inherit))
