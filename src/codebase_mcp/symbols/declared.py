@@ -50,6 +50,8 @@ _MAX_STEPS = 2
 _OPEN_TYPES = frozenset(
     "Annotated Any Arc Box ClassVar Final Object Optional Rc Self Union any object".split()
 )
+# Of a name with more uses no declarations are read: it would take longer than all else.
+_MAX_USES = 500
 # Where more definitions have the name of a receiver, it tells too little.
 _MAX_SAME = 30
 
@@ -160,6 +162,8 @@ class DeclaredTypes:
         scopes: dict[int, list[_Declaration]] = defaultdict(list)
         for each in self.declared.get((place.file.blob_id, name), ()):
             scope = each.around[:-1] if name.endswith("()") else each.around
+            if not (each.is_made or each.type in self.types):
+                continue
             if each.owner(name) is None and set(scope) <= set(place.around):
                 scopes[len(scope)].append(each)
         return self._declared_in(place, scopes[max(scopes)], _LOCAL) if scopes else ()
@@ -264,7 +268,7 @@ async def declared_types(
         for use in uses
         if use.kind in _READS and use.name in holders and _is_object(use.receiver)
     ]
-    if not reading:
+    if not 0 < len(reading) <= _MAX_USES:
         return DeclaredTypes()
     receivers = {_bare(use.receiver) for use in reading}
     members = await _members(tx, receivers, snapshot_ids)
@@ -276,8 +280,11 @@ async def declared_types(
         SQL["declared"], blobs=array_literal(blobs), types=list(types), receivers=list(receivers)
     )
     reads, declared = await aside(len(rows), _read, rows, receivers)
-    lines = {(blob_id, line) for blob_id, _, line, _ in declared}
-    surroundings, around = await load_surroundings(tx, lines, {"*", *types}, ())
+    # Of what is declared to have another type, only this is asked.
+    near = [each for each in declared if each[1] in types or each[3].endswith("=")]
+    lines = {(blob_id, line) for blob_id, _, line, _ in near}
+    names = {"*", *(type_ for _, type_, _, _ in near)}
+    surroundings, around = await load_surroundings(tx, lines, names, ())
     by_name: defaultdict[tuple[int, str], list[_Declaration]] = defaultdict(list)
     for blob_id, type_, line, name in declared:
         inside = around.get((blob_id, line), ())

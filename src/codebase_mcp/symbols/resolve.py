@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import product
 
-from codebase_mcp.model import Reference, ReferenceKind, Symbol
+from codebase_mcp.model import FIELD_KINDS, Reference, ReferenceKind, Symbol
 from codebase_mcp.symbols.candidates import (
     BY_NAME,
     HANDED_ON,
@@ -207,6 +207,10 @@ class Resolver:
     def _of_object(self, site: UseSite, candidates: Candidates) -> list[Candidate]:
         """A member of something that the receiver names, or is declared to be."""
         declared = self._of_declared(site, candidates)
+        if declared and site.rules.has_implicit_self:  # a base may have another overload
+            keys = {candidate.definition.key for candidate in declared}
+            others = by_name(site, candidates)
+            declared += [each for each in others if each.definition.key not in keys]
         if any(candidate.confidence >= SURE for candidate in declared):
             return declared
         if named := self._of_named(site, candidates):
@@ -240,7 +244,10 @@ class Resolver:
                 for candidate in self._of_named(reader, candidates)
                 if candidate.definition.holder == name
             ]
-        return members
+        # Java: a field and a method of a class may have one name.
+        is_read = site.use.kind is ReferenceKind.USE
+        alike = [each for each in members if (each.definition.kind in FIELD_KINDS) is is_read]
+        return alike or members
 
     def _of_named(self, site: UseSite, candidates: Candidates) -> list[Candidate]:
         """Candidates in the module or the type that the receiver names."""
