@@ -53,7 +53,7 @@ _OPEN_TYPES = frozenset(
 # Of a name with more uses no declarations are read: it would take longer than all else.
 _MAX_USES = 500
 # Where more definitions have the name of a receiver, it tells too little.
-_MAX_SAME = 10
+_MAX_SAME = 30
 
 
 class DeclaredType(NamedTuple):
