@@ -6,7 +6,7 @@ without arguments. Only declarations of types that have a member of the name tha
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -268,7 +268,9 @@ async def declared_types(
         for use in uses
         if use.kind in _READS and use.name in holders and _is_object(use.receiver)
     ]
-    if not 0 < len(reading) <= _MAX_USES:
+    counts = Counter(use.name for use in reading)
+    reading = [use for use in reading if counts[use.name] <= _MAX_USES]
+    if not reading:
         return DeclaredTypes()
     receivers = {_bare(use.receiver) for use in reading}
     members = await _members(tx, receivers, snapshot_ids)
