@@ -158,7 +158,8 @@ class Reference(NamedTuple):
     ``receiver`` is the last name of the expression before the dot: ``self``, ``os``, ``super()``.
     It is ``?`` for an expression without a name, and empty if nothing stands before the name.
     ``module`` is what an import takes the name from, as written; ``alias`` is its name in this
-    text, if that is another.
+    text, if that is another. Of a type ``alias`` is what is declared to have it, of a call what
+    gets its result; that is stored apart (see ``text/references.py``).
     """
 
     line: int

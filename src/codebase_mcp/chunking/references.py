@@ -24,15 +24,20 @@ UNNAMED = "?"
 _KINDS: Mapping[str, ReferenceKind] = {kind.value: kind for kind in ReferenceKind}
 _IMPORTED = frozenset({"import", "part", "export"})
 _NAMES = frozenset(
-    {*_KINDS, *_IMPORTED, "member", "key", "case", "read", "holder", "parameter", "local", "skip"}
-)
+    {
+        *_KINDS, *_IMPORTED, "result", "member", "key", "case", "read", "holder", "parameter",
+        "local", "skip",
+    }
+)  # fmt: skip
 _IMPORT, _TYPE, _USE = ReferenceKind.IMPORT, ReferenceKind.TYPE, ReferenceKind.USE
 _OWN = frozenset({"self", "this"})
 _MEMBERS = frozenset({"member", "key"})
 _READ_AS: Mapping[str, ReferenceKind] = {
     **{kind: use for kind, use in _KINDS.items() if use is not _IMPORT},
+    "result": _TYPE,
     **dict.fromkeys((*_MEMBERS, "case", "read", "holder"), _USE),
 }
+_DECLARING = frozenset({"type", "result", "call", "new"})
 _FIELD_PATTERNS = frozenset({"shorthand_property_identifier_pattern", "property_identifier"})
 
 # Languages in which a field is read by its name alone in a method.
@@ -71,7 +76,8 @@ _WEAK = frozenset({"member", "read"})
 _LAST = 1_000
 
 _Capture = tuple[int, str, Node, Node | None]
-"""The rank of the pattern, the capture, the node of the name, and that of an alias or owner."""
+"""The rank of the pattern, the capture, the node of the name, and that of another name:
+of an alias, of an owner, or of what is declared."""
 
 # How many definitions before a line are searched for the definition around it.
 _NEAR = 100
@@ -214,7 +220,23 @@ class _Reader:
                 if self._methods and receiver == self._own_object(start):
                     receiver = receiver if backwards[prefix.end()] == "." else "self"
             if receiver or (capture not in _MEMBERS and self._is_outer(name, kind, start)):
-                yield Reference(node.start_point[0] + 1, name, kind, receiver)
+                declared = self._declared_as(capture, other) if capture in _DECLARING else ""
+                yield Reference(node.start_point[0] + 1, name, kind, receiver, "", declared)
+
+    def _declared_as(self, capture: str, node: Node | None) -> str:
+        """What a type is the declared type of: ``name``, ``name()``, or ``.name`` of an object.
+
+        ``name=`` of a call is what gets its result.
+        """
+        if node is None:
+            return ""
+        name = self._syntax.text_of(node)[:_NAME_CHARS].lstrip("$")
+        if capture == "result":
+            return f"{name}()"
+        if capture != "type":
+            name += "="
+        is_attribute = self._syntax.source[node.start_byte - 1 : node.start_byte] == b"."
+        return f".{name}" if is_attribute else name
 
     def _own_object(self, start: int) -> str | None:
         """What the method around a position calls its own object, if it has a name for it."""
@@ -311,7 +333,7 @@ def _captured(syntax: Syntax) -> dict[int, _Capture]:
     """The captures of the query, by the position of the name."""
     by_start: dict[int, _Capture] = {}
     for pattern, captures in syntax.uses:
-        alias = captures.get("alias") or captures.get("owner")
+        alias = captures.get("alias") or captures.get("owner") or captures.get("declared")
         for capture, nodes in captures.items():
             if capture in _NAMES:
                 node = nodes[0]

@@ -15,6 +15,9 @@ Both form a single query, so that the tree is walked once:
 
 - a name under the kind of its use (``@call``, ``@import``, …, see ``model.ReferenceKind``); of
   several patterns for a name the first counts;
+- ``@result`` the same as ``@type``; ``@declared`` in the same pattern is a function that returns
+  this type; beside ``@type`` it is a name that is declared to have it, and beside ``@call`` or
+  ``@new`` a name that gets the result;
 - ``@alias`` what an import calls the name in this text;
 - ``@from`` the module of every import within the node ``@statement``. One pattern for a list of
   names with the text after the list would take quadratic time;

@@ -13,6 +13,7 @@ from codebase_mcp.errors import InvalidInput, NotFound
 from codebase_mcp.model import FIELD_KINDS, ReferenceKind, Symbol
 from codebase_mcp.search.literal import exact_text
 from codebase_mcp.search.vocabulary import edit_distance
+from codebase_mcp.symbols.declared import declared_types
 from codebase_mcp.symbols.definition import (
     PROSE_KINDS,
     Definition,
@@ -298,7 +299,11 @@ async def resolve_uses(
         used = {use.name for use in uses}
         definitions = await load_definitions(tx, used | names, snapshot_ids, without=PROSE_KINDS)
         handed_on = names & {definition.name for definition in definitions}
-    handed_on |= receivers & ({definition.holder for definition in definitions} - {""})
+    asked = [use for use in uses if use.kind in kinds]
+    declared = await declared_types(tx, asked, definitions, snapshot_ids)
+    handed_on |= (receivers | declared.names) & (
+        {definition.holder for definition in definitions} - {""}
+    )
     imports = []
     if handed_on:
         imports = await load_uses(tx, handed_on, snapshot_ids, only_imports=True)
@@ -308,11 +313,11 @@ async def resolve_uses(
     packages = await load_packages(tx, paths, snapshot_ids)
 
     def resolved() -> list[ResolvedUse]:
-        resolver = Resolver(definitions, [*uses, *imports], surroundings, around, packages)
+        resolver = Resolver(
+            definitions, [*uses, *imports], surroundings, around, packages, declared=declared
+        )
         return [
-            resolver.resolve(use, around.get((use.file.blob_id, use.line), ()))
-            for use in uses
-            if use.kind in kinds
+            resolver.resolve(use, around.get((use.file.blob_id, use.line), ())) for use in asked
         ]
 
     return await aside(count, resolved)

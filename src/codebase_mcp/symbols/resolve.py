@@ -1,21 +1,23 @@
 """Which definitions may this use of a name mean? Pure: names, imports and places in.
 
-Nothing is run, and no type is inferred. The rules are asked in order, the surest first, and the
-first rule that finds a definition decides: scope, import, receiver, reach of the language. The
-other definitions are possible by name alone; the reason says among how many.
+Nothing is run, and no type is inferred; declared types are read. The rules are asked in order, the
+surest first, and the first rule that finds a definition decides: scope, import, receiver, reach of
+the language. The other definitions are possible by name alone; the reason says among how many.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from itertools import product
 
-from codebase_mcp.model import Reference, ReferenceKind, Symbol
+from codebase_mcp.model import FIELD_KINDS, Reference, ReferenceKind, Symbol
 from codebase_mcp.symbols.candidates import (
     BY_NAME,
     HANDED_ON,
     IMPORTED,
+    LIKELY,
     NAMED_TYPE,
     NEIGHBOUR,
     PACKAGE,
@@ -27,6 +29,7 @@ from codebase_mcp.symbols.candidates import (
     in_order,
     shared,
 )
+from codebase_mcp.symbols.declared import DeclaredType, DeclaredTypes
 from codebase_mcp.symbols.definition import (
     PROSE_KINDS,
     TYPE_KINDS,
@@ -74,6 +77,8 @@ class Resolver:
         surroundings: Mapping[int, Surroundings],
         around: Mapping[tuple[int, int], Sequence[Symbol]] | None = None,
         packages: Mapping[int, PackageNames] | None = None,
+        *,
+        declared: DeclaredTypes | None = None,
     ) -> None:
         self._named: dict[tuple[int, str], list[Definition]] = defaultdict(list)
         for definition in definitions:
@@ -81,6 +86,7 @@ class Resolver:
                 self._named[definition.file.snapshot_id, definition.name].append(definition)
         self._names = {name for _, name in self._named}
         self._packages = packages or {}
+        self._declared = declared or DeclaredTypes()
         # By the last part of the file's paths too: a module that is a file ends in it.
         self._imports: dict[tuple[int, str, str], list[Use]] = defaultdict(list)
         for use in uses:
@@ -104,13 +110,14 @@ class Resolver:
     def resolve(self, use: Use, around: tuple[Symbol, ...]) -> ResolvedUse:
         """What a use may mean, best first."""
         scope = around[-1] if around else None
-        key = use.file, use.name, use.kind, use.receiver, use.module, scope
+        declared = self._declared.of(use, around)
+        key = use.file, use.name, use.kind, use.receiver, use.module, scope, declared
         if key not in self._known:
-            self._known[key] = self._candidates(use, around)
+            self._known[key] = self._candidates(use, around, declared)
         return ResolvedUse(use, around, *self._known[key])
 
     def _candidates(
-        self, use: Use, around: tuple[Symbol, ...]
+        self, use: Use, around: tuple[Symbol, ...], declared: tuple[DeclaredType, ...]
     ) -> tuple[tuple[Candidate, ...], bool]:
         """The definitions that a use may mean, and whether its meaning stays open."""
         surroundings = self._surroundings.get(use.file.blob_id, _NO_SURROUNDINGS)
@@ -120,7 +127,7 @@ class Resolver:
             for reference in surroundings.local.get(use.name, ())
             if self._is_seen(reference, use, around)
         )  # fmt: skip
-        site = UseSite(use, around, surroundings, rules, imported, self._names_of(use))
+        site = UseSite(use, around, surroundings, rules, imported, self._names_of(use), declared)
         names = dict.fromkeys(reference.name for reference in imported if reference.name != "*")
         meant = tuple(names) or (use.name,)
         group = self._group(use, meant, rules)
@@ -195,6 +202,17 @@ class Resolver:
             return own(site, candidates)
         if receiver in SUPER:
             return of_bases(site, candidates) or by_name(site, candidates)
+        return self._of_object(site, candidates)
+
+    def _of_object(self, site: UseSite, candidates: Candidates) -> list[Candidate]:
+        """A member of something that the receiver names, or is declared to be."""
+        declared = self._of_declared(site, candidates)
+        if declared and site.rules.has_implicit_self:  # a base may have another overload
+            keys = {candidate.definition.key for candidate in declared}
+            others = by_name(site, candidates)
+            declared += [each for each in others if each.definition.key not in keys]
+        if any(candidate.confidence >= SURE for candidate in declared):
+            return declared
         if named := self._of_named(site, candidates):
             return [
                 # Python: "Box(size=1)"
@@ -203,12 +221,33 @@ class Resolver:
                 else candidate
                 for candidate in named
             ]
-        if imports := site.local(receiver):  # an imported object: its members are unknown
+        if any(candidate.confidence >= LIKELY for candidate in declared):
+            return declared
+        if imports := site.local(site.use.receiver):  # an imported object: its members are unknown
             language = site.use.file.language
             if all(each.module and not is_standard(each.module, language) for each in imports):
                 return by_name(site, candidates.fields)
             return []
         return by_name(site, candidates)
+
+    def _of_declared(self, site: UseSite, candidates: Candidates) -> list[Candidate]:
+        """Members of the types that the receiver is declared to have."""
+        members = []
+        for file, name, confidence in site.declared:
+            use = replace(site.use, file=file, receiver=name)
+            surroundings = self._declared.surroundings.get(file.blob_id, _NO_SURROUNDINGS)
+            rules = language_of(file.language)
+            reader = UseSite(use, (), surroundings, rules, (), self._names_of(use))
+            reason = f"{site.use.receiver} is a {name}"
+            members += [
+                candidate.at_most(round(confidence, 2), reason)
+                for candidate in self._of_named(reader, candidates)
+                if candidate.definition.holder == name
+            ]
+        # Java: a field and a method of a class may have one name.
+        is_read = site.use.kind is ReferenceKind.USE
+        alike = [each for each in members if (each.definition.kind in FIELD_KINDS) is is_read]
+        return alike or members
 
     def _of_named(self, site: UseSite, candidates: Candidates) -> list[Candidate]:
         """Candidates in the module or the type that the receiver names."""

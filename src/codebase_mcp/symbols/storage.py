@@ -21,7 +21,7 @@ from codebase_mcp.symbols.packages import PackageNames, build_files_for
 from codebase_mcp.text.references import unpack
 from codebase_mcp.text.tokens import fold
 
-_SQL = load_queries("codebase_mcp.symbols", "symbols.sql")
+SQL = load_queries("codebase_mcp.symbols", "symbols.sql")
 _SEARCH = load_queries("codebase_mcp.search", "search.sql")
 
 # More rows of a name say nothing more, and would take seconds.
@@ -66,7 +66,7 @@ async def aside(count: int, function: Callable[P, T], *args: P.args, **kwargs: P
 async def load_states(tx: Transaction, snapshot_ids: Sequence[int] | None) -> list[RepositoryState]:
     """The states to ask about: these, or the files on disk."""
     ids = None if snapshot_ids is None else list(snapshot_ids)
-    rows = await tx.fetch_all(_SQL["snapshots"], ids=ids)
+    rows = await tx.fetch_all(SQL["snapshots"], ids=ids)
     return [RepositoryState(*row) for row in rows]
 
 
@@ -86,7 +86,7 @@ async def common_names(tx: Transaction, names: Collection[str], most: int) -> se
     """The names that more than ``most`` definitions in code have, in any state of the project."""
     folded = {name: fold(name) for name in names}
     rows = await tx.fetch_all(
-        _SQL["common_names"],
+        SQL["common_names"],
         folded=list(set(folded.values())),
         without=list(PROSE_KINDS),
         most=most,
@@ -138,7 +138,7 @@ def _definitions(
     most: int = _MAX_DEFINITIONS,
     without: Collection[str] = (),
 ) -> Statement:
-    return _SQL["definitions"], {
+    return SQL["definitions"], {
         "folded": list({fold(name) for name in names}),
         "snapshots": list(snapshot_ids),
         "without": list(without),
@@ -154,7 +154,7 @@ def _named_uses(
     only_imports: bool = False,
     most: int = _MAX_USING_FILES,
 ) -> Statement:
-    return _SQL["uses"], {
+    return SQL["uses"], {
         "only_imports": only_imports,
         "names": list(names),
         "snapshots": list(snapshot_ids),
@@ -184,7 +184,7 @@ async def references_of(
 ) -> dict[int, tuple[Reference, ...]]:
     """What some texts use, by line; those that use nothing are left out."""
     references: dict[int, list[Reference]] = {}
-    for blob_id, name, uses in await tx.fetch_all(_SQL["used_in"], blobs=list(blob_ids)):
+    for blob_id, name, uses in await tx.fetch_all(SQL["used_in"], blobs=list(blob_ids)):
         references.setdefault(blob_id, []).extend(unpack(name, uses))
     return {blob_id: tuple(sorted(uses)) for blob_id, uses in references.items()}
 
@@ -214,7 +214,7 @@ def _surrounding(
         "names": list(names),
         "whole": array_literal(whole),
     }
-    return [(_SQL["surroundings"], texts), (_SQL["around"], _places(lines, items=False))]
+    return [(SQL["surroundings"], texts), (SQL["around"], _places(lines, items=False))]
 
 
 def _places(lines: Collection[Line], *, items: bool) -> dict[str, object]:
@@ -227,7 +227,7 @@ def _places(lines: Collection[Line], *, items: bool) -> dict[str, object]:
 
 async def load_items(tx: Transaction, lines: Collection[Line]) -> dict[Line, tuple[Symbol, ...]]:
     """The items around some lines: entries of long literals, and branches of long switches."""
-    rows = await tx.fetch_all(_SQL["around"], **_places(lines, items=True))
+    rows = await tx.fetch_all(SQL["around"], **_places(lines, items=True))
     return _around(rows, lines)
 
 
@@ -263,7 +263,7 @@ async def load_files(tx: Transaction, path: str, snapshot_ids: Sequence[int]) ->
     """The files at a path or below it; if there are none, those whose path ends in it."""
     for anywhere in (False, True):
         rows = await tx.fetch_all(
-            _SQL["files"],
+            SQL["files"],
             path=path,
             snapshots=list(snapshot_ids),
             anywhere=anywhere,
@@ -280,10 +280,10 @@ async def load_packages(
     """What imports call the directories around some files (language, path): by snapshot."""
     build_files, roots = await tx.fetch_many(
         [
-            (_SQL["build_files"], {
+            (SQL["build_files"], {
                 "snapshots": list(snapshot_ids), "paths": list(build_files_for(files)),
             }),
-            (_SQL["snapshots"], {"ids": list(snapshot_ids)}),
+            (SQL["snapshots"], {"ids": list(snapshot_ids)}),
         ]
     )  # fmt: skip
     texts: dict[int, dict[str, str]] = defaultdict(dict)
@@ -300,7 +300,7 @@ async def load_outlines(
 ) -> dict[int, list[Symbol]]:
     """The definitions of some texts down to a depth, by line; without fields unless asked."""
     rows = await tx.fetch_all(
-        _SQL["outline"], blobs=array_literal(blob_ids), deepest=deepest, fields=fields
+        SQL["outline"], blobs=array_literal(blob_ids), deepest=deepest, fields=fields
     )
     outlines: dict[int, list[Symbol]] = defaultdict(list)
     for blob_id, *symbol in rows:
@@ -331,6 +331,6 @@ def _split(rows: Iterable[Row]) -> dict[int, list[str]]:
 async def nearest_names(tx: Transaction, name: str, snapshot_ids: Sequence[int]) -> list[str]:
     """Defined names that resemble a name, some thousands at most."""
     rows = await tx.fetch_all(
-        _SQL["nearest_names"], folded=fold(name), snapshots=list(snapshot_ids), most=_MAX_NAMES
+        SQL["nearest_names"], folded=fold(name), snapshots=list(snapshot_ids), most=_MAX_NAMES
     )
     return [name for (name,) in rows]

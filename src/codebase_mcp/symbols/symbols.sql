@@ -76,6 +76,25 @@ WHERE r.blob_id = ANY(%(blobs)s::bigint[])
       )
   );
 
+-- name: declared
+-- What some texts declare to have some types, or of which type they declare some names, and where
+-- they read these. The letters are those of text/references.py; each list is one hash table, as for
+-- "surroundings".
+SELECT r.blob_id, used.name, used.ways
+FROM blob_reference AS r, unnest(r.names, r.uses) AS used (name, ways)
+WHERE r.blob_id = ANY(%(blobs)s::bigint[])
+  AND (
+      (ways LIKE E'd\t%%' OR ways LIKE E'%%\nd\t%%')
+      AND (
+          used.name IN (SELECT unnest(%(types)s::text[]))
+          OR (
+              SELECT bool_or(trim('.()=' FROM word) IN (SELECT unnest(%(receivers)s::text[])))
+              FROM unnest(string_to_array(translate(ways, E'\n', E'\t'), E'\t')) AS word
+          )
+      )
+      OR used.name IN (SELECT unnest(%(receivers)s::text[]))
+  );
+
 -- name: around
 -- The definitions around some lines, or the items, each once, the outermost first. The buckets are the numbers of
 -- lines up to a definition's end, and before it.

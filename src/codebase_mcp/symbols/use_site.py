@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from codebase_mcp.model import Reference, Symbol
 from codebase_mcp.symbols.candidates import Candidates
+from codebase_mcp.symbols.declared import DeclaredType
 from codebase_mcp.symbols.definition import Definition, Surroundings, Use
 from codebase_mcp.symbols.imports import Fit
 from codebase_mcp.symbols.languages import Language
@@ -23,6 +24,8 @@ class UseSite:
     rules: Language
     imported: tuple[Reference, ...]
     packages: PackageNames
+    declared: tuple[DeclaredType, ...] = ()
+    """The types that the receiver may have."""
 
     def near(self, module: str, candidates: Candidates) -> list[tuple[Fit, Definition]]:
         """The candidates that a module may mean, with how well each fits."""

@@ -97,7 +97,7 @@ def test_an_attribute_is_defined_where_it_is_first_assigned() -> None:
     )
     assert fields_of(text, "python") == ["field A.limit", "attribute A.size"]
     assert uses_of(text, "python") == [
-        "2 type int",
+        "2 type int as limit",
         "5 use self.limit",
         "7 use self.size, use self.size",
         "8 use other.size",
@@ -119,20 +119,20 @@ def test_an_attribute_is_defined_where_it_is_first_assigned() -> None:
             "const Sizes = { BIG: 1 } as const;\nconst a: A = { size: 1 };\n"
             "class A { constructor(private size: number) {} }\nconst { size } = a;\n",
             ["field Sizes.BIG", "field A.size"],
-            ["2 type A, use A.size", "4 use a, use ?.size"],
+            ["2 type A as a, use A.size", "4 use a, use ?.size"],
         ),
         (
             "go",
             "package p\nconst a, b = 1, 2\nvar x = []T{{Size: b}}\nfunc f(b int) { g(b, c) }\n",
             [],
-            ["3 type T, use T.Size, use b", "4 type int, call g, use c"],
+            ["3 type T, use T.Size, use b", "4 type int as b, call g, use c"],
         ),
         (
             "java",
             "class A { int more, rest;\nint f(int rest, K k) {\n"
             "switch (k) { case BIG: return more; }\nreturn rest + other; } }\n",
             ["field A.more", "field A.rest"],
-            ["2 type K", "3 use ?.BIG, use more", "4 use other"],
+            ["2 type K as k", "3 use ?.BIG, use more", "4 use other"],
         ),
         (
             "rust",

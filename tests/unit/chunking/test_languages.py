@@ -108,7 +108,19 @@ def test_queries_capture_nothing_outside_the_shared_vocabulary() -> None:
     for name, captures in captures_of(folder):
         assert captures <= KINDS | roles | embedded, name
     roles = {"alias", "from", "statement", "part", "parameter", "local", "skip", "keyword"}
-    roles |= {"self", "within", "holder", "member", "key", "owner", "case", "read", "export"}
+    roles |= {
+        "self",
+        "within",
+        "declared",
+        "holder",
+        "result",
+        "member",
+        "key",
+        "owner",
+        "case",
+        "read",
+        "export",
+    }
     for name, captures in captures_of(folder / "references"):
         assert captures <= set(ReferenceKind) | roles, name
 

@@ -1,7 +1,7 @@
 """Uses of names in each language: ``references/LANGUAGE.txt`` and what is found in it.
 
 Each line of ``LANGUAGE.uses`` has a line number and its uses: kind, receiver and name; for an
-import the module in angle brackets and the alias.
+import the module in angle brackets and the alias, and after "as" also what is declared.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import pytest
 
 from codebase_mcp.chunking.split import split
 from codebase_mcp.model import Reference, ReferenceKind
-from codebase_mcp.text.references import pack, unpack
+from codebase_mcp.text.references import declarations, pack, unpack
 
 TEXTS = Path(__file__).parent / "references"
 LANGUAGES = sorted(path.stem for path in TEXTS.glob("*.txt"))
@@ -56,8 +56,20 @@ def test_the_languages_are_those_that_have_a_query() -> None:
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_stored_uses_are_read_as_they_were(language: str) -> None:
     references = split(text_of(language), language).references
-    stored = [use for name, uses in pack(references).items() for use in unpack(name, uses)]
-    assert sorted(stored) == sorted(set(references))
+    packed = pack(references)
+    stored = [use for name, uses in packed.items() for use in unpack(name, uses)]
+    bare = (
+        use if use.kind is ReferenceKind.IMPORT else use._replace(alias="") for use in references
+    )
+    assert sorted(stored) == sorted(set(bare))
+    declared = {
+        (line, name, what) for name, uses in packed.items() for line, what in declarations(uses)
+    }
+    assert declared == {
+        (use.line, use.name, use.alias)
+        for use in references
+        if use.alias and use.kind is not ReferenceKind.IMPORT
+    }
 
 
 def test_the_scripts_of_a_page_count_from_its_first_line() -> None:
@@ -93,7 +105,7 @@ def test_a_type_behind_a_package_is_used_where_a_member_of_it_is() -> None:
     ]
     text = "class A { int f(B b) { return b.Shop.SIZE + b.Shop.size() + b.shop.size(); } }\n"
     assert uses_of(text, "java") == [
-        "1 type B, use b.Shop, use Shop.SIZE, use b.Shop, call Shop.size, use b.shop,"
+        "1 type B as b, use b.Shop, use Shop.SIZE, use b.Shop, call Shop.size, use b.shop,"
         " call shop.size"
     ]
 
@@ -104,7 +116,7 @@ def test_a_type_parameter_hides_a_type_of_its_name() -> None:
         "type A<T> = T extends [infer H, ...infer Tail]\n  ? [H, Tail]\n  : B;\n"
         "function f<Tail>(\n  x: Tail,\n): Tail {}\nlet y: Tail;\n"
     )
-    assert uses_of(text, "typescript") == ["4 type B", "8 type Tail"]
+    assert uses_of(text, "typescript") == ["4 type B", "8 type Tail as y"]
 
 
 OUTER = "function send() {}\nimport { got } from './got';\n"
@@ -141,9 +153,9 @@ def test_a_local_name_hides_nothing_beyond_its_block() -> None:
     )
     assert uses_of(text, "typescript") == [
         "4 call a, use a",
-        "5 type T",
+        "5 type T as a",
         "7 call a",
-        "8 type T",
+        "8 type T as a",
         "9 import a <./a>, call require",
         "10 call a, call x.a",
     ]
@@ -187,7 +199,7 @@ def test_a_specialization_uses_its_template_and_is_no_definition_of_its_name() -
 
 
 def test_an_arrow_is_a_receiver_only_where_it_is_a_member() -> None:
-    assert uses_of("def f(x) -> Foo: pass\n", "python") == ["1 type Foo"]
+    assert uses_of("def f(x) -> Foo: pass\n", "python") == ["1 type Foo as f()"]
     assert uses_of("void f(void) { p->run(); }\n", "c") == ["1 call p.run"]
 
 

@@ -22,6 +22,24 @@
   (qualified_name name: (generic_name (identifier) @inherit))
   (primary_constructor_base_type type: (identifier) @inherit)
 ])
+(_
+  type: [
+    (identifier) @type
+    (generic_name (identifier) @type)
+    (nullable_type type: (identifier) @type)
+  ]
+  [
+    name: (identifier) @declared
+    left: (identifier) @declared
+    (variable_declarator name: (identifier) @declared)
+  ])
+(_
+  returns: [
+    (identifier) @result
+    (generic_name (identifier) @result)
+    (nullable_type type: (identifier) @result)
+  ]
+  name: (identifier) @declared)
 (_ type: [
   (identifier) @type
   (generic_name (identifier) @type)

@@ -1,3 +1,16 @@
+; What a name gets from a call: an object of a class, or the result of a function.
+(variable_declarator
+  name: (identifier) @declared
+  value: (new_expression constructor: (identifier) @new))
+(assignment_expression
+  left: (member_expression object: (this) property: (property_identifier) @declared)
+  right: (new_expression constructor: (identifier) @new))
+(variable_declarator
+  name: (identifier) @declared
+  value: [
+    (call_expression function: (identifier) @call)
+    (await_expression (call_expression function: (identifier) @call))
+  ])
 (new_expression constructor: (identifier) @new)
 (new_expression constructor: (member_expression property: (property_identifier) @new))
 (call_expression function: (identifier) @call)

@@ -36,6 +36,22 @@
   (generic_type type: (type_identifier) @new)
 ])
 (type_parameter_declaration name: (identifier) @skip)
+(_
+  name: [(identifier) (field_identifier)] @declared
+  type: [
+    (type_identifier) @type
+    (pointer_type (type_identifier) @type)
+    (qualified_type name: (type_identifier) @type)
+    (pointer_type (qualified_type name: (type_identifier) @type))
+  ])
+(_
+  name: [(identifier) (field_identifier)] @declared
+  result: [
+    (type_identifier) @result
+    (pointer_type (type_identifier) @result)
+    (qualified_type name: (type_identifier) @result)
+    (pointer_type (qualified_type name: (type_identifier) @result))
+  ])
 (type_identifier) @type
 
 (argument_list (identifier) @use)

@@ -23,6 +23,12 @@
   (generic_type (scoped_type_identifier (type_identifier) @inherit .))
 ])
 (type_parameter (type_identifier) @skip)
+(method_declaration
+  type: [(type_identifier) @result (generic_type . (type_identifier) @result)]
+  name: (identifier) @declared)
+(_
+  type: [(type_identifier) @type (generic_type . (type_identifier) @type)]
+  [name: (identifier) @declared declarator: (variable_declarator name: (identifier) @declared)])
 (type_identifier) @type
 (marker_annotation name: (identifier) @type)
 (annotation name: (identifier) @type)

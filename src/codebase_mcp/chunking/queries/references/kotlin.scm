@@ -12,6 +12,26 @@
   (constructor_invocation (user_type (identifier) @inherit . (type_arguments)))
   (explicit_delegation (user_type (identifier) @inherit .))
 ])
+(class_parameter (identifier) @declared . [
+    (user_type (identifier) @type .)
+    (user_type (identifier) @type . (type_arguments))
+    (nullable_type (user_type (identifier) @type .))
+  ])
+(parameter . (identifier) @declared . [
+    (user_type (identifier) @type .)
+    (user_type (identifier) @type . (type_arguments))
+    (nullable_type (user_type (identifier) @type .))
+  ])
+(variable_declaration (identifier) @declared . [
+    (user_type (identifier) @type .)
+    (user_type (identifier) @type . (type_arguments))
+    (nullable_type (user_type (identifier) @type .))
+  ])
+(function_declaration name: (identifier) @declared (function_value_parameters) . [
+    (user_type (identifier) @result .)
+    (user_type (identifier) @result . (type_arguments))
+    (nullable_type (user_type (identifier) @result .))
+  ])
 (user_type (identifier) @type .)
 (user_type (identifier) @type . (type_arguments))
 

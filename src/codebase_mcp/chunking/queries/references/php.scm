@@ -13,6 +13,18 @@
 (base_clause [(name) @inherit (qualified_name (name) @inherit)])
 (class_interface_clause [(name) @inherit (qualified_name (name) @inherit)])
 (use_declaration [(name) @inherit (qualified_name (name) @inherit)])
+(_
+  type: [
+    (named_type [(name) @type (qualified_name (name) @type)])
+    (optional_type (named_type [(name) @type (qualified_name (name) @type)]))
+  ]
+  [name: (variable_name) @declared (property_element name: (variable_name) @declared)])
+(_
+  name: (name) @declared
+  return_type: [
+    (named_type [(name) @result (qualified_name (name) @result)])
+    (optional_type (named_type [(name) @result (qualified_name (name) @result)]))
+  ])
 (named_type [(name) @type (qualified_name (name) @type)])
 (attribute [(name) @type (qualified_name (name) @type)])
 (binary_expression operator: "instanceof" right: [(name) @type (qualified_name (name) @type)])

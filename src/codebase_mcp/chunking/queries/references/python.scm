@@ -1,3 +1,21 @@
+; What a name gets from a call: an object of a class, or the result of a function.
+(assignment
+  left: [(identifier) @declared (attribute attribute: (identifier) @declared)]
+  right: [
+    (call function: (identifier) @call)
+    (await (call function: (identifier) @call))
+  ])
+(assignment
+  left: (identifier) @declared
+  right: [
+    (call function: (attribute object: (identifier) @keyword attribute: (identifier) @call))
+    (await
+      (call function: (attribute object: (identifier) @keyword attribute: (identifier) @call)))
+  ]
+  (#one-of? @keyword "self" "cls"))
+(as_pattern
+  (call function: (identifier) @call)
+  alias: (as_pattern_target (identifier) @declared))
 (call function: (identifier) @call)
 (call function: (attribute attribute: (identifier) @call))
 (class_definition superclasses: (argument_list (identifier) @inherit))
@@ -13,6 +31,61 @@
 (import_from_statement
   name: (aliased_import name: (dotted_name) @import alias: (identifier) @alias))
 (import_from_statement (wildcard_import) @import)
+
+; The type that a name is declared to have, alone or with None.
+(decorated_definition
+  (decorator [(identifier) @keyword (attribute attribute: (identifier) @keyword)])
+  definition: (function_definition
+    name: (identifier) @declared
+    return_type: (type [
+      (identifier) @type
+      (attribute attribute: (identifier) @type)
+      (generic_type (identifier) @type)
+      (binary_operator
+        left: [(identifier) @type (attribute attribute: (identifier) @type)]
+        right: (none))
+    ]))
+  (#one-of? @keyword "property" "cached_property"))
+(function_definition
+  name: (identifier) @declared
+  return_type: (type [
+    (identifier) @result
+    (attribute attribute: (identifier) @result)
+    (generic_type (identifier) @result)
+    (binary_operator
+        left: [(identifier) @result (attribute attribute: (identifier) @result)]
+        right: (none))
+  ]))
+(typed_parameter
+  . (identifier) @declared
+  type: (type [
+    (identifier) @type
+    (attribute attribute: (identifier) @type)
+    (generic_type (identifier) @type)
+    (binary_operator
+        left: [(identifier) @type (attribute attribute: (identifier) @type)]
+        right: (none))
+  ]))
+(typed_default_parameter
+  name: (identifier) @declared
+  type: (type [
+    (identifier) @type
+    (attribute attribute: (identifier) @type)
+    (generic_type (identifier) @type)
+    (binary_operator
+        left: [(identifier) @type (attribute attribute: (identifier) @type)]
+        right: (none))
+  ]))
+(assignment
+  left: [(identifier) @declared (attribute attribute: (identifier) @declared)]
+  type: (type [
+    (identifier) @type
+    (attribute attribute: (identifier) @type)
+    (generic_type (identifier) @type)
+    (binary_operator
+        left: [(identifier) @type (attribute attribute: (identifier) @type)]
+        right: (none))
+  ]))
 
 ; The parts of an annotation. A union nests to the left; names in a string are not parsed.
 (type [

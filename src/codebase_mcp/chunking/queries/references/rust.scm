@@ -38,6 +38,26 @@
   (scoped_type_identifier name: (type_identifier) @new)
 ])
 (type_parameter name: (type_identifier) @skip)
+(_
+  [name: (field_identifier) @declared pattern: (identifier) @declared]
+  type: (generic_type
+    type: (type_identifier) @keyword
+    type_arguments: (type_arguments . (type_identifier) @type .))
+  (#one-of? @keyword "Arc" "Box" "Rc"))
+(_
+  [name: (field_identifier) @declared pattern: (identifier) @declared]
+  type: [
+    (type_identifier) @type
+    (generic_type type: (type_identifier) @type)
+    (scoped_type_identifier name: (type_identifier) @type)
+    (reference_type type: [
+      (type_identifier) @type
+      (generic_type type: (type_identifier) @type)
+    ])
+  ])
+(function_item
+  name: (identifier) @declared
+  return_type: [(type_identifier) @result (reference_type type: (type_identifier) @result)])
 (type_identifier) @type
 
 (scoped_identifier path: (identifier) @use)

@@ -13,6 +13,34 @@
 ])
 (type_parameter name: (type_identifier) @parameter)
 (infer_type (type_identifier) @parameter)
+(method_definition
+  "get" name: [(property_identifier) (private_property_identifier)] @declared
+  return_type: (type_annotation [
+    (type_identifier) @type
+    (generic_type name: (type_identifier) @type)
+    (union_type (type_identifier) @type (literal_type))
+  ]))
+(_
+  name: [(property_identifier) (identifier) (private_property_identifier)] @declared
+  return_type: (type_annotation [
+    (type_identifier) @result
+    (generic_type name: (type_identifier) @result)
+    (union_type (type_identifier) @result (literal_type))
+  ]))
+(_
+  name: [(property_identifier) (private_property_identifier) (identifier)] @declared
+  type: (type_annotation [
+    (type_identifier) @type
+    (generic_type name: (type_identifier) @type)
+    (union_type (type_identifier) @type (literal_type))
+  ]))
+(_
+  pattern: (identifier) @declared
+  type: (type_annotation [
+    (type_identifier) @type
+    (generic_type name: (type_identifier) @type)
+    (union_type (type_identifier) @type (literal_type))
+  ]))
 (type_identifier) @type
 (type_query (identifier) @use)
 (as_expression (identifier) @use)
