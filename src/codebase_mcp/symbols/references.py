@@ -246,7 +246,9 @@ async def usage_of(
     # An import under another name may have uses.
     if not any(use.alias for use in uses) and not any(use.kind in _COUNTED for use in outside):
         return None
-    resolved = await resolve_loaded(tx, definitions, uses, [snapshot_id], _COUNTED)
+    resolved = await resolve_loaded(  # a search asks this for each of its hits
+        tx, definitions, uses, [snapshot_id], _COUNTED, reads_types=False
+    )
     certain = [
         match
         for match in meaning([target.key], resolved)
