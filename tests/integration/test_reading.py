@@ -161,8 +161,8 @@ def test_no_other_tool_takes_a_place_on_disk() -> None:
     }
     # Filters: nothing is opened by them.
     filters = {("search_code", "directory"), ("search_code", "file_type")}
-    filters |= {("symbol", "path"), ("vcs", "path"), ("find_text", "files_only")}
-    filters |= {("find_text", "directory"), ("find_text", "file_type")}
+    filters |= {("symbol", "path"), ("symbol", "directory"), ("vcs", "path")}
+    filters |= {("find_text", name) for name in ("directory", "file_type", "files_only")}
     assert named == filters | {(tool, field) for tool, field, _ in WAYS_TO_INDEX}
 
 
