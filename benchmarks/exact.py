@@ -21,6 +21,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 
 from fastmcp import Client
@@ -191,9 +192,15 @@ async def compare(app: App, tree: Searched, queries: Sequence[TextQuery]) -> Non
 
 def is_masked(root: Path, place: tuple[str, int]) -> bool:
     """Whether a line holds a secret, which we mask."""
-    text = (root / place[0]).read_text("utf-8", "ignore")
-    line = text.split("\n")[place[1] - 1]
-    return mask(text).text.split("\n")[place[1] - 1] != line
+    lines, masked = lines_of(root / place[0])
+    return lines[place[1] - 1] != masked[place[1] - 1]
+
+
+@cache
+def lines_of(path: Path) -> tuple[list[str], list[str]]:
+    """The lines of a file, as they stand and with the secrets masked."""
+    text = path.read_text("utf-8", "ignore")
+    return text.split("\n"), mask(text).text.split("\n")
 
 
 def rg_command(tree: Searched, query: TextQuery) -> list[str]:

@@ -34,10 +34,9 @@ from codebase_mcp.search.changes import Touched, load_touched
 from codebase_mcp.search.exact import (
     FileMatches,
     TextFile,
-    ordered,
 )
 from codebase_mcp.search.scope import ScopedSnapshot
-from codebase_mcp.search.text_image import SnapshotTexts, TextImages
+from codebase_mcp.search.text_image import TextImages
 from codebase_mcp.search.text_pattern import TextMatcher
 from codebase_mcp.secrets.masking import mask_token
 from codebase_mcp.source.source_tree import source_tree_at
@@ -56,7 +55,7 @@ MAX_FILE_BYTES = 64 << 20
 # The list of the files that are too large for the index is valid for this long.
 _LARGE_FILES_S = 10.0
 
-# Copying so many texts takes less than a second.
+# Copying this many texts takes less than a second.
 _FEW_TEXTS = 3_000
 
 # The number of snapshots whose files are kept in memory.
@@ -86,14 +85,6 @@ class TextReport:
     def total(self) -> int:
         """How many lines match, in all files."""
         return sum(matches.count for matches in self.files)
-
-
-@dataclass(frozen=True, slots=True)
-class IndexMatches:
-    """The files of an index that match, code first, and their texts by snapshot."""
-
-    files: Sequence[FileMatches]
-    texts: Mapping[int, SnapshotTexts]
 
 
 @dataclass(slots=True)
@@ -186,8 +177,7 @@ class ExactSearch:
     ) -> TextScan:
         """Everything that a scan of the snapshots needs."""
         async with self._database.bounded_read(project) as tx:
-            rows = await tx.fetch_all(_SCOPE, ids=None if ids is None else array_literal(ids))
-            snapshots = tuple(map(ScopedSnapshot.from_row, rows))
+            snapshots = await _snapshots(tx, ids)
             if ids is not None and len(snapshots) < len(ids):
                 self._views().forget()
                 raise SnapshotDropped
@@ -202,10 +192,7 @@ class ExactSearch:
                 tables=tables,
                 texts={
                     snapshot.id: await self._images.texts_of(
-                        tx,
-                        _image_names(project, snapshot),
-                        snapshot.version,
-                        list(tables[snapshot.id]),
+                        tx, *_image_of(project, snapshot, tables)
                     )
                     for snapshot in snapshots
                 },
@@ -213,20 +200,6 @@ class ExactSearch:
                 definers=await _definers(tx, matcher),
                 until=time.monotonic() + MAX_SCAN_S,
             )
-
-    async def in_index(
-        self,
-        tx: Transaction,
-        project: Project,
-        snapshots: Sequence[ScopedSnapshot],
-        question: TextQuestion,
-        touched: Touched | None,
-        *,
-        within_s: float,
-    ) -> IndexMatches | None:
-        """The matches in the index alone; None if the texts have to be copied first."""
-        scan = await self._scan_index(tx, project, snapshots, question, touched, within_s=within_s)
-        return None if scan is None else IndexMatches(ordered(scan.matches), scan.texts)
 
     async def lines_in_index(
         self, project: Project, snapshot_ids: Collection[int], question: TextQuestion
@@ -236,9 +209,8 @@ class ExactSearch:
         None if copying the texts first would take long: then they are copied in the background.
         """
         async with self._database.bounded_read(project) as tx:
-            rows = await tx.fetch_all(_SCOPE, ids=array_literal(snapshot_ids))
-            snapshots = tuple(map(ScopedSnapshot.from_row, rows))
-            scan = await self._scan_index(
+            snapshots = await _snapshots(tx, snapshot_ids)
+            scan = await self.scan_index(
                 tx, project, snapshots, question, None, within_s=MAX_SCAN_S, most=_FEW_TEXTS
             )
             if scan is not None:
@@ -246,7 +218,7 @@ class ExactSearch:
         self.copy_texts(project, snapshots)
         return None
 
-    async def _scan_index(
+    async def scan_index(
         self,
         tx: Transaction,
         project: Project,
@@ -261,9 +233,9 @@ class ExactSearch:
         tables = await self._load_tables(tx, project, snapshots)
         texts = {}
         for snapshot in snapshots:
-            names, ids = _image_names(project, snapshot), list(tables[snapshot.id])
-            get = self._images.texts_of if len(ids) <= most else self._images.ready_texts_of
-            ready = await get(tx, names, snapshot.version, ids)
+            is_few = len(tables[snapshot.id]) <= most
+            get = self._images.texts_of if is_few else self._images.ready_texts_of
+            ready = await get(tx, *_image_of(project, snapshot, tables))
             if ready is None:
                 return None
             texts[snapshot.id] = ready
@@ -289,8 +261,7 @@ class ExactSearch:
             async with self._database.bounded_read(project) as tx:
                 tables = await self._load_tables(tx, project, snapshots)
                 for snapshot in snapshots:
-                    names, ids = _image_names(project, snapshot), list(tables[snapshot.id])
-                    await self._images.texts_of(tx, names, snapshot.version, ids)
+                    await self._images.texts_of(tx, *_image_of(project, snapshot, tables))
 
     async def close(self) -> None:
         """Stop copying texts."""
@@ -379,7 +350,19 @@ async def _definers(tx: Transaction, matcher: TextMatcher) -> frozenset[int]:
     return frozenset(text_id for text_id, name in rows if matcher.is_name(name))
 
 
-def _image_names(project: Project, snapshot: ScopedSnapshot) -> list[str]:
-    """The image of the files on disk, and for a commit its own."""
+async def _snapshots(tx: Transaction, ids: Collection[int] | None) -> tuple[ScopedSnapshot, ...]:
+    """Some snapshots, or those of the files on disk."""
+    rows = await tx.fetch_all(_SCOPE, ids=None if ids is None else array_literal(ids))
+    return tuple(map(ScopedSnapshot.from_row, rows))
+
+
+def _image_of(
+    project: Project, snapshot: ScopedSnapshot, tables: Mapping[int, Table]
+) -> tuple[list[str], UUID, list[int]]:
+    """The images that may have the texts of a snapshot, its version, and the ids of the texts.
+
+    The first is that of the files on disk; a commit has its own too.
+    """
     name = f"{project.schema_name}-{snapshot.repository_id}"
-    return [name] if snapshot.view == WORKTREE else [name, f"{name}-{snapshot.view}"]
+    names = [name] if snapshot.view == WORKTREE else [name, f"{name}-{snapshot.view}"]
+    return names, snapshot.version, list(tables[snapshot.id])

@@ -16,6 +16,7 @@ from codebase_mcp.database.literals import array_literal
 from codebase_mcp.database.projects import Project
 from codebase_mcp.database.queries import load_queries
 from codebase_mcp.search.changes import Touched
+from codebase_mcp.search.exact import ordered
 from codebase_mcp.search.literal import ExactMatches, ExactText
 from codebase_mcp.search.ranking import SearchContext
 from codebase_mcp.search.text_image import ended
@@ -52,26 +53,27 @@ async def look_up(
     tx, scope, touched = context.tx, context.source.scope, context.touched
     pattern, is_regex = text.pattern
     question = TextQuestion(TextQuery(pattern, is_regex), scope.filters)
-    found = await exact.in_index(tx, project, scope.snapshots, question, touched, within_s=_MOST_S)
-    if found is None:
+    scan = await exact.scan_index(tx, project, scope.snapshots, question, touched, within_s=_MOST_S)
+    if scan is None:
         if not only_once:
             exact.copy_texts(project, scope.snapshots)
         lines = await _lines_in(tx, candidates, TextMatcher.compile(question.query))
         return ExactMatches(text, await _by_chunk(tx, lines, touched))
     numbers: dict[int, list[int]] = {}
     more = _MORE_TEXTS
-    for matches in found.files:
+    files = ordered(scan.matches)
+    for matches in files:
         text_id, snapshot_id = matches.file.text_id, matches.file.snapshot.id
         if text_id is None or text_id in numbers:
             continue
         more -= text_id not in candidates
         if text_id in candidates or more >= 0:
-            numbers[text_id] = _numbers(found.texts[snapshot_id].text(text_id), matches.spans)
+            numbers[text_id] = _numbers(scan.texts[snapshot_id].text(text_id), matches.spans)
     return ExactMatches(
         text,
         await _by_chunk(tx, numbers, touched),
-        line_count=sum(matches.count for matches in found.files),
-        file_count=len(found.files),
+        line_count=sum(matches.count for matches in files),
+        file_count=len(files),
     )
 
 

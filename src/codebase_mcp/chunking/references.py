@@ -260,7 +260,7 @@ class _Reader:
         return self._language in _SEEN_FROM_AFAR and name not in self._local_names
 
     def _owner(self, node: Node | None) -> str:
-        """The type of an object that a key is written in; empty if it is none."""
+        """The type of the object that a key belongs to; empty if there is no such object."""
         if node is None:
             return UNNAMED
         owner = self._syntax.text_of(node)

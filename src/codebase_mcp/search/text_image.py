@@ -45,7 +45,7 @@ _log = logging.getLogger(__name__)
 _MARK = 0xC0DEB45F
 _FOOTER = np.dtype([("mark", "<u8"), ("arrays", "<u8"), ("texts", "<u8"), ("blocks", "<u8")])
 
-# A block has whole texts, and at least so many bytes unless it is the last.
+# A block holds whole texts, and at least this many bytes unless it is the last.
 _BLOCK_BYTES = 1 << 16
 
 _HASHES = 1 << 16

@@ -468,7 +468,7 @@ def _below(calls: Iterable[Call], level: int) -> Iterator[CallEntry]:
 
 
 def _ends(report: SymbolReport, paths: CallPaths) -> list[DefinitionEntry]:
-    """Where the nearest chains begin, if there is none from the name that was asked about."""
+    """Where the nearest chains begin, if no chain begins at the name in the question."""
     ends = () if paths.chains else paths.ends[: report.question.limit]
     entries = _definitions(report, ends)
     for entry, end in zip(entries, ends, strict=True):
