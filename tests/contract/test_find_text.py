@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from fastmcp import Client
@@ -96,6 +97,15 @@ async def test_what_is_cut_is_said(call: Caller, indexed: str, options: dict[str
     reply = await call.ok("find_text", pattern="MAX_RETRIES", project_id=indexed, **options)
     assert (reply["truncated"], reply["total_count"]) == (True, 8)
     assert sum(len(result["matches"]) for result in reply["results"]) < 8
+
+
+@pytest.mark.parametrize("ref", [None, "HEAD"])
+async def test_an_unknown_repository_has_no_matches(
+    call: Caller, indexed: str, ref: str | None
+) -> None:
+    arguments = {"pattern": "Retry", "project_id": indexed, "repository_id": str(uuid4())}
+    reply = await call.ok("find_text", **arguments, **({"ref": ref} if ref else {}))
+    assert (reply["results"], reply["total_count"]) == ([], 0)
 
 
 @pytest.mark.parametrize(

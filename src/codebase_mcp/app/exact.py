@@ -163,7 +163,7 @@ class ExactSearch:
             await self._freshness.follow(project, scope.snapshot_ids)
             return None
         chosen = await self._views().choose(project, ref, scope.only)
-        if not chosen.snapshot_ids:
+        if scope.trees and not chosen.snapshot_ids:
             raise IndexingFailed(f"{ref} is still being indexed", hint="Ask again in some seconds.")
         return chosen
 
@@ -181,7 +181,7 @@ class ExactSearch:
             if ids is not None and len(snapshots) < len(ids):
                 self._views().forget()
                 raise SnapshotDropped
-            if not snapshots:
+            if not snapshots and ids is None:
                 raise nothing_indexed()
             tables = await self._load_tables(tx, project, snapshots)
             has_ranges = chosen is not None and chosen.ranges
@@ -275,17 +275,17 @@ class ExactSearch:
     ) -> dict[int, Table]:
         """The files of each snapshot, from memory if they are the same as before."""
         keys = {s.id: (project.schema_name, s.id, s.version) for s in snapshots}
-        missing = {s.id: s for s in snapshots if keys[s.id] not in self._tables}
+        loaded = {s.id: self._tables[keys[s.id]] for s in snapshots if keys[s.id] in self._tables}
+        missing = {s.id: s for s in snapshots if s.id not in loaded}
         if missing:
-            tables: dict[int, Table] = {snapshot_id: {} for snapshot_id in missing}
+            loaded |= {snapshot_id: {} for snapshot_id in missing}
             for snapshot_id, *facts in await tx.fetch_all(
                 _SQL["files"], ids=array_literal(missing)
             ):
                 file = TextFile(missing[snapshot_id], *facts)
-                tables[snapshot_id].setdefault(facts[1], []).append(file)
-            self._tables |= {keys[snapshot_id]: table for snapshot_id, table in tables.items()}
-        loaded = {snapshot_id: self._tables[key] for snapshot_id, key in keys.items()}
-        for key in keys.values():
+                loaded[snapshot_id].setdefault(facts[1], []).append(file)
+        for snapshot_id, key in keys.items():  # others may have removed some meanwhile
+            self._tables[key] = loaded[snapshot_id]
             self._tables.move_to_end(key)
         while len(self._tables) > max(_MOST_TABLES, len(keys)):
             self._tables.popitem(last=False)
