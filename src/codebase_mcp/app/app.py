@@ -70,6 +70,7 @@ from codebase_mcp.telemetry.stopwatch import step
 if TYPE_CHECKING:
     from codebase_mcp.access.health import Health
     from codebase_mcp.app.changes import Changes
+    from codebase_mcp.app.context import ContextSearch
     from codebase_mcp.app.data import ProjectData
     from codebase_mcp.app.exact import ExactSearch
     from codebase_mcp.app.history import History
@@ -205,6 +206,12 @@ class App:
             lambda: self.views,
             self.text_images,
         )
+
+    @cached_property
+    def context(self) -> ContextSearch:
+        from codebase_mcp.app.context import ContextSearch  # noqa: PLC0415
+
+        return ContextSearch()
 
     async def _look_up(self, *question: Any) -> ExactMatches:
         from codebase_mcp.app.literal import look_up  # noqa: PLC0415
