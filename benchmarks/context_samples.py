@@ -64,8 +64,9 @@ class Sample:
     """A task, and the files that it needed.
 
     It is asked of ``state``, a commit of the history before ``commit``, whose task it is. ``given``
-    are the files that the task shows, ``gold`` those to find. ``age`` counts the commits from the
-    state to the task's, itself included.
+    are the files that the task shows, ``gold`` those to find, and ``also`` what else the commit
+    modifies, which is neither right nor wrong. ``age`` counts the commits from the state to the
+    task's, itself included.
     """
 
     id: str
@@ -76,6 +77,7 @@ class Sample:
     text: str
     given: tuple[str, ...]
     gold: tuple[str, ...]
+    also: tuple[str, ...] = ()
     age: int = 1
 
 
@@ -197,7 +199,8 @@ def tasks_of(repository: Repository, change: Change, state: str, age: int) -> It
 
     def sample(task: TaskName, text: str, given: Sequence[str], gold: Sequence[str]) -> Sample:
         key = sha256(f"{repository.name} {change.commit} {task}".encode()).hexdigest()[:16]
-        files = tuple(given), tuple(sorted(gold))
+        also = {*change.source, *change.tests}.difference(given, gold)
+        files = tuple(given), tuple(sorted(gold)), tuple(sorted(also))
         return Sample(key, task, repository.name, state, change.commit, text, *files, age)
 
     yield sample("issue2code", change.message, (), change.source)

@@ -68,6 +68,7 @@ def test_a_commit_gives_a_task_of_each_kind_asked_of_its_parent(history: History
     fix = history.commit(message, "src/retry.py", "src/wait.py", "tests/test_pool.py")
     issue, test, ripple = samples_of(history.repository, 5)
     text = "Wait longer after each failure\n\nA server was asked too often."
+    gold = ("src/retry.py", "src/wait.py")
     assert issue == Sample(
         issue.id,
         "issue2code",
@@ -75,8 +76,9 @@ def test_a_commit_gives_a_task_of_each_kind_asked_of_its_parent(history: History
         parent,
         fix,
         text,
-        (),
-        ("src/retry.py", "src/wait.py"),
+        given=(),
+        gold=gold,
+        also=("tests/test_pool.py",),
     )
     assert (test.task, test.given, test.gold, test.text) == (
         "code2test",
