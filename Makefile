@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 SEMBLE := .venv-semble
+AIDER := .venv-aider
 REFERENCES := .venv-references
 AUDIT := .venv-audit
 REPO ?= .
@@ -139,7 +140,17 @@ audit: $(VENV)/dev $(AUDIT)/bin/bandit ## Look for weak code, and for known hole
 	$(BIN)/pip freeze --exclude-editable > $(AUDIT)/installed.txt
 	$(AUDIT)/bin/pip-audit --strict --no-deps --disable-pip --progress-spinner off --requirement $(AUDIT)/installed.txt \
 		|| { cat $(AUDIT)/installed.txt; echo "Not audited, or findings above: these versions are installed"; }
-.PHONY: bench-symbols bench-impact
+.PHONY: bench-symbols bench-impact bench-context
+
+# The second line leaves out what aider needs besides its map: clients of models, a web page, audio.
+$(AIDER)/ready: benchmarks/requirements-aider.txt
+	$(PYTHON) -m venv $(AIDER)
+	$(AIDER)/bin/pip install --quiet --disable-pip-version-check --requirement $<
+	$(AIDER)/bin/pip install --quiet --disable-pip-version-check --no-deps aider-chat==0.86.2
+	@touch $@
+
+bench-context: $(VENV)/dev $(AIDER)/ready ## Measure find_context on tasks of histories (REPOS=folder of clones ARGS="--commits 4")
+	$(BIN)/python benchmarks/context.py --aider $(AIDER)/bin/python $(if $(REPOS),--repositories "$(REPOS)") $(ARGS)
 
 bench-symbols: $(VENV)/dev ## Measure how long answers about names take (TREE=dir ARGS="--names 200")
 	$(BIN)/python benchmarks/symbol_times.py $(ARGS) "$(TREE)"
@@ -204,4 +215,4 @@ pages: $(VENV)/dev ## Write the generated pages anew
 	$(BIN)/python -m tests.unit.test_readme
 
 clean: ## Remove what was made here
-	rm -rf $(VENV) $(SEMBLE) $(REFERENCES) $(AUDIT) tests/protocol/node_modules dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(SEMBLE) $(AIDER) $(REFERENCES) $(AUDIT) tests/protocol/node_modules dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis
