@@ -58,6 +58,7 @@ class Plan:
     aider: Path | None
     replies: tuple[int, ...]
     history: int | None
+    former: list[Row]
 
     def foreign(self, number: int) -> list[Sample]:
         """The messages of another repository, to be asked of this one."""
@@ -72,12 +73,7 @@ def main() -> None:
     logging.disable(logging.WARNING)  # searches on a busy machine are slow
     plan = planned(options)
     with own_folder("bench-context-") as folder:
-        rows = asyncio.run(measure(folder, plan))
-    if options.former:
-        former = json.loads(options.former.read_text("utf-8"))
-        take_over(rows, [Row.from_json(row) for row in former])
-    if options.json:
-        options.json.write_text(json.dumps([row.as_json() for row in rows]) + "\n", "utf-8")
+        rows = asyncio.run(measure(folder, plan, options.json))
     print("\n".join([*table(rows), *facts(rows)]))
 
 
@@ -113,11 +109,13 @@ def planned(options: argparse.Namespace) -> Plan:
     if options.aider is None:
         systems = tuple(name for name in systems if name != "repomap")
     replies = REPLY_TOKENS if has_replies() else ()
-    return Plan(tasks, systems, options.aider, replies, options.history or None)
+    former = json.loads(options.former.read_text("utf-8")) if options.former else []
+    rows = [Row.from_json(row) for row in former]
+    return Plan(tasks, systems, options.aider, replies, options.history or None, rows)
 
 
-async def measure(folder: Path, plan: Plan) -> list[Row]:
-    """Ask every task of every system."""
+async def measure(folder: Path, plan: Plan, out: Path | None) -> list[Row]:
+    """Ask every task of every system, and write what is known after each repository."""
     rows: list[Row] = []
     async with opened(folder, plan.systems) as app:
         systems = Systems(app, plan.aider, plan.replies, plan.history)
@@ -126,7 +124,10 @@ async def measure(folder: Path, plan: Plan) -> list[Row]:
                 clone = StateClone(repository, folder / repository.name.replace("/", "+"))
                 asked = await ask(systems, plan, clone, samples, plan.foreign(number))
                 print(f"{repository.name}: {len(asked)} tasks", flush=True)
+                take_over(asked, plan.former)
                 rows += asked
+                if out:
+                    out.write_text(json.dumps([row.as_json() for row in rows]) + "\n", "utf-8")
         finally:
             systems.close()
     return rows

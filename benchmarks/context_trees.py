@@ -7,11 +7,6 @@ from pathlib import Path
 
 from context_samples import Repository
 
-CONFIGURED = (
-    "-c core.logAllRefUpdates=false -c gc.auto=0 -c advice.detachedHead=false"
-    " -c core.quotePath=false -c core.hooksPath=/dev/null"
-).split()
-
 
 class StateClone:
     """A clone that is moved from one state to a later one; it has no ref but HEAD."""
@@ -19,20 +14,15 @@ class StateClone:
     def __init__(self, repository: Repository, root: Path) -> None:
         self.repository = repository
         self.root = root
-        source = str(repository.git_dir)
-        subprocess.run(
-            ["git", "clone", "-q", "--bare", "--shared", source, str(root / ".git")], check=True
-        )
-        for name in ("core.bare=false", "core.logAllRefUpdates=false", "gc.auto=0"):
-            self.git("config", *name.split("="))
-        self.git("remote", "remove", "origin")
-        for ref in self.git("for-each-ref", "--format=%(refname)").split():
-            self.git("update-ref", "-d", ref)
-        (root / ".git" / "packed-refs").unlink(missing_ok=True)
+        subprocess.run(["git", "init", "-q", str(root)], check=True)
+        alternates = root / ".git" / "objects" / "info" / "alternates"
+        alternates.parent.mkdir(exist_ok=True)
+        alternates.write_text(f"{(repository.git_dir / 'objects').resolve()}\n", "utf-8")
+        self.git("config", "core.logAllRefUpdates", "false")  # no way back to a state that is left
 
     def git(self, *arguments: str) -> str:
         """What git prints in the clone. Raises if it fails."""
-        command = ["git", "-C", str(self.root), *CONFIGURED, *arguments]
+        command = ["git", "-C", str(self.root), *arguments]
         done = subprocess.run(command, check=True, capture_output=True, text=True, errors="replace")
         return done.stdout
 
