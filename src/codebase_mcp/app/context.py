@@ -64,6 +64,9 @@ _HISTORY_SQL = load_queries("codebase_mcp.search", "history.sql")
 _WHOLE_CHARS = 2_000
 _COMMIT_CHARS = 600
 
+# So many sentences, the longest, are also searched by themselves.
+_SENTENCES = 3
+
 # Commits that are looked at: the newest, and of those the ones like the task by words and meaning.
 _MOST_COMMITS = 2_000
 _MOST_ALIKE = 60
@@ -194,16 +197,15 @@ class ContextSearch:
         project, task = scope.project, read_task(question.task)
         await self._history.refresh(scope)
         searched = SearchedSnapshots(ids, first=scope.first)
-        texts = {
-            "title": task.title,
-            "whole": " ".join([*task.sentences, *task.names])[:_WHOLE_CHARS] or task.title,
-            "changed": " ".join(task.changed)[:_WHOLE_CHARS],
-        }
-        rankings = {
-            name: await self._searcher.rank(project, text, FileFilters(), searched)
-            for name, text in texts.items()
+        whole = " ".join([*task.sentences, *task.names])[:_WHOLE_CHARS] or task.title
+        texts = [("title", task.title), ("whole", whole)]
+        texts += [("sentence", text) for text in sorted(task.sentences[1:], key=len)[-_SENTENCES:]]
+        texts += [("changed", " ".join(task.changed)[:_WHOLE_CHARS])]
+        rankings = [
+            (name, await self._searcher.rank(project, text, FileFilters(), searched))
+            for name, text in texts
             if text.strip()
-        }
+        ]
         async with self._database.bounded_read(project) as tx:
             snapshots = await load_snapshots(tx, ids)
             if ids is not None and len(snapshots) < len(ids):
@@ -215,7 +217,7 @@ class ContextSearch:
         features = Features(
             file for table in tables.values() for files in table.values() for file in files
         )
-        for name, ranking in rankings.items():
+        for name, ranking in rankings:
             _add_ranking(features, name, ranking)
         add_paths(features, task)
         given = await self._given(question, snapshots, features)
@@ -224,7 +226,7 @@ class ContextSearch:
                      for row in rows_of_path(features, path.path)]  # fmt: skip
         add_facts(features, task, given=len(given))
         await self._add_messages(project, snapshots, features, task)
-        commits = await self._add_commits(project, snapshots, features, texts["whole"])
+        commits = await self._add_commits(project, snapshots, features, whole)
         async with self._database.bounded_read(project) as tx:
             defined = await add_names(tx, features, task.names, "", 0.9)
             await add_names(tx, features, task.changed, "_changed", 0.5)
@@ -239,7 +241,7 @@ class ContextSearch:
                     add_together(features, snapshot, commits[snapshot.id], reached, name)
         return Evidence(
             task, tuple(snapshots), features, given,
-            rankings.get("whole") or rankings["title"], texts["whole"], searched, defined,
+            dict(rankings)["whole"], whole, searched, defined,
         )  # fmt: skip
 
     async def _given(
@@ -432,11 +434,12 @@ def _add_ranking(features: Features, name: str, ranking: Ranking) -> None:
         row = features.rows.get((candidate.snapshot_id, candidate.path))
         if row is None:
             continue
-        told = f"search finds it, rank {rank + 1}" if rank < 10 and name != "changed" else ""
+        is_main = name in ("title", "whole")
+        told = f"search finds it, rank {rank + 1}" if rank < 10 and is_main else ""
         features.put(f"{name}_rank", row, 1 / (1 + rank), told, 0.35 / (1 + rank) ** 0.5)
         features.put(f"{name}_words", row, candidate.evidence.body / most)
         features.put(f"{name}_meaning", row, candidate.evidence.best_meaning)
-        if name != "changed":
+        if is_main:
             features.put(f"{name}_score", row, max(file.score / best, 0.0))
             features.put(f"name_in_{name}", row, file.signals["name"])
             features.put("comments", row, file.signals["comments"])

@@ -1,6 +1,6 @@
 -- name: commits
 -- The newest commits of HEAD with few paths, the newest first, up to a position.
-SELECT c.hash, split_part(c.message, E'\n', 1), c.paths, c.position
+SELECT c.hash, split_part(c.message, E'\n', 1), c.paths
 FROM commit_entry AS c
 WHERE c.repository_id = %(repository_id)s AND NOT c.is_merge AND c.branches = '{}'
   AND c.paths_total <= %(max_paths)s

@@ -27,6 +27,7 @@ FileKey = tuple[int, str]
 COLUMNS = (
     "title_rank", "title_score", "title_words", "title_meaning",
     "whole_rank", "whole_score", "whole_words", "whole_meaning",
+    "sentence_rank", "sentence_words", "sentence_meaning",
     "changed_rank", "changed_words", "changed_meaning",
     "comments", "name_in_title", "name_in_whole",
     "named", "frame", "reported",

@@ -140,7 +140,9 @@ async def _users_of(tx: Transaction, blobs: Sequence[int]) -> list[Link]:
     """The texts that use what some texts define."""
     rows = await tx.fetch_all(_SQL["defined_in"], blobs=array_literal(blobs))
     folded = list({name for _, _, name in rows})
-    few: dict[str, list[int]] = dict(await tx.fetch_all(_SQL["definers"], folded=folded, most=_MOST_DEFINERS))
+    few: dict[str, list[int]] = dict(
+        await tx.fetch_all(_SQL["definers"], folded=folded, most=_MOST_DEFINERS)
+    )
     names = list(dict.fromkeys(name for _, name, each in rows if each in few))[:_LINK_NAMES]
     users: defaultdict[str, list[int]] = defaultdict(list)
     for name, blob_id in await tx.fetch_all(_SQL["using"], names=names, most=_MOST_USERS + 1):
