@@ -88,8 +88,8 @@ class History:
         project, source = scope.project, scope.source
         filters = replace(filters or HistoryFilters(), only=scope.only)
         async with self._resolver.raise_not_found_if_dropped(project, source):
-            model = await self._models.primary()
             repositories = await self._repositories(scope)
+            model = await self._models.primary()
             read, notices = await self._refresh(project, model, repositories)
             question = await self._question(model, query) if query else None
             async with self._database.bounded_read(project) as tx:
@@ -111,6 +111,12 @@ class History:
             read=read,
             notices=tuple(notices),
         )
+
+    async def refresh(self, scope: CallScope) -> list[str]:
+        """Bring the histories of a scope up to date; returns notices of failures."""
+        model = await self._models.primary()
+        _, notices = await self._refresh(scope.project, model, await self._repositories(scope))
+        return notices
 
     async def of_symbol(
         self,

@@ -191,10 +191,41 @@ class Searcher:
                 return replace(answer, hits=[], file_count=0, total_count=0)
         return answer
 
-    async def rank(self, project: Project, text: str, filters: FileFilters) -> Ranking:
-        """All candidates in order, with their signals, for benchmarks."""
-        async with self._open_context(project, parse_query(text), filters, BY_DEFAULT) as context:
-            return await rank(context)
+    async def rank(
+        self,
+        project: Project,
+        text: str,
+        filters: FileFilters,
+        snapshots: SearchedSnapshots = BY_DEFAULT,
+    ) -> Ranking:
+        """All candidates in order, with their signals."""
+        async with self._open_context(project, parse_query(text), filters, snapshots) as context:
+            ranking = await rank(context)
+        if not self._only_once:
+            with no_stopwatch():
+                self._maintain_indexes(project, context.source.scope, snapshots)
+        return ranking
+
+    async def definitions(
+        self,
+        project: Project,
+        text: str,
+        ranking: Ranking,
+        files: Collection[tuple[int, str]],
+        snapshots: SearchedSnapshots = BY_DEFAULT,
+    ) -> list[Hit]:
+        """The best definition of some files of a ranking, each by snapshot and path."""
+        query = parse_query(text)
+        async with self._open_context(project, query, FileFilters(), snapshots) as context:
+            scored = [
+                file
+                for file in scored_files(ranking, context.source.scope.snapshots)
+                if (file.ranked.candidate.snapshot_id, file.ranked.candidate.path) in files
+            ]
+            weights = await self._weights(context)
+            return await definition_hits(
+                context.tx, [[file] for file in scored], weights, 0, explain=False
+            )
 
     async def _weights(self, context: SearchContext) -> Weights:
         """The weights by which definitions and lines are scored."""

@@ -1,0 +1,106 @@
+"""Which files did commits change that resemble the task, or that changed given files? Pure."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from codebase_mcp.changes.likely import History
+from codebase_mcp.context.features import Features, Seed
+from codebase_mcp.search.scope import ScopedSnapshot
+
+# The number of commits after which a commit counts half.
+_HALF_LIFE = 400
+
+# A commit that is less like the task says nothing.
+_LEAST_LIKENESS = 0.25
+_MOST_LIKE = 40
+_SUBJECT_CHARS = 50
+
+
+@dataclass(frozen=True, slots=True)
+class PastCommit:
+    """A commit of the stored history: ``age`` commits before the state that is asked.
+
+    ``likeness`` is how much it resembles the task: its share of the task's words, and how near it
+    is in meaning, both from 0 to 1.
+    """
+
+    hash: str
+    subject: str
+    paths: Sequence[str]
+    age: int
+    likeness: float = 0.0
+
+
+def add_commits(
+    features: Features, snapshot: ScopedSnapshot, commits: Sequence[PastCommit]
+) -> None:
+    """What commits that resemble the task changed, and what changes often, and lately."""
+    rows = {path: row for (id_, path), row in features.rows.items() if id_ == snapshot.id}
+    votes: defaultdict[int, float] = defaultdict(float)
+    alike = sorted(commits, key=lambda commit: -commit.likeness)[:_MOST_LIKE]
+    for commit in alike:
+        if commit.likeness < _LEAST_LIKENESS:
+            break
+        vote = commit.likeness**2 * 0.5 ** (commit.age / _HALF_LIFE) / len(commit.paths) ** 0.5
+        for path in commit.paths:
+            if (row := rows.get(path)) is not None:
+                votes[row] += vote
+                subject = _short(commit.subject)
+                features.put("best_commit", row, commit.likeness / len(commit.paths) ** 0.5,
+                             f"past commit {commit.hash[:7]} '{subject}' changed it",
+                             0.8 * commit.likeness)  # fmt: skip
+    for row, vote in votes.items():
+        features.put("commits", row, vote)
+    churn: defaultdict[int, float] = defaultdict(float)
+    total = 0.0
+    for commit in commits:
+        weight = 0.5 ** (commit.age / _HALF_LIFE)
+        total += weight
+        for path in commit.paths:
+            if (row := rows.get(path)) is not None:
+                churn[row] += weight
+                features.put("recent", row, 1 / (1 + commit.age / 10))
+    for row, weight in churn.items():
+        features.put("churn", row, weight / total)
+
+
+def add_together(
+    features: Features,
+    snapshot: ScopedSnapshot,
+    commits: Sequence[PastCommit],
+    seeds: Sequence[Seed],
+    name: str,
+) -> None:
+    """What changed together with some files; ``name`` is that of the columns."""
+    changed = {
+        features.files[seed.row].path: seed.weight
+        for seed in seeds
+        if features.files[seed.row].snapshot.id == snapshot.id
+    }
+    if not changed:
+        return
+    history = History(changed, [commit.paths for commit in commits])
+    for path in history.paths(0):
+        row = features.rows.get((snapshot.id, path))
+        if row is None or path in changed:
+            continue
+        features.put(f"likely_{name}", row, history.likelihood(path))
+        if pair := history.together(path):
+            share = pair.support / (pair.commits + 4) * changed[pair.changed_file]
+            reason = (f"changed with {pair.changed_file} in {pair.support} of"
+                      f" {pair.commits} commits")  # fmt: skip
+            told = reason if pair.support > 1 else ""
+            features.put(f"together_{name}", row, share, told, 1.5 * share)
+
+
+def likeness(words: float, whole: float, nearness: float) -> float:
+    """How much a commit resembles a task, by its BM25 score out of ``whole``, and its cosine."""
+    share = min(max(words, 0.0) / (whole or 1.0), 1.0)
+    return (share + max(nearness, 0.0)) / 2
+
+
+def _short(subject: str) -> str:
+    return subject if len(subject) <= _SUBJECT_CHARS else subject[: _SUBJECT_CHARS - 1] + "…"

@@ -1,0 +1,196 @@
+"""What does the evidence say of each file? Pure: numbers by file and kind of evidence, and reasons.
+
+A column has a number for each file, 0 where that evidence says nothing of it. ``mixture.py`` makes
+probabilities of them.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from posixpath import normpath
+
+import numpy as np
+from numpy.typing import NDArray
+
+from codebase_mcp.changes.likely import plain_name
+from codebase_mcp.context.task import Task
+from codebase_mcp.model import FileKind
+from codebase_mcp.search.exact import TextFile
+
+Floats = NDArray[np.float32]
+FileKey = tuple[int, str]
+"""A file: the id of its snapshot, and its path."""
+
+# The columns, in the order in which the mixture was fitted.
+COLUMNS = (
+    "title_rank", "title_score", "title_words", "title_meaning",
+    "whole_rank", "whole_score", "whole_words", "whole_meaning",
+    "sentence_rank", "sentence_words", "sentence_meaning",
+    "changed_rank", "changed_words", "changed_meaning",
+    "comments", "name_in_title", "name_in_whole",
+    "named", "frame", "reported",
+    "defines", "uses", "defines_changed", "uses_changed",
+    "message",
+    "commits", "best_commit", "recent", "churn",
+    "together_given", "likely_given", "together_likely", "likely_likely",
+    "uses_given", "used_by_given", "uses_likely", "used_by_likely", "near",
+    "name_of_given", "name_of_likely", "folder_of_given", "folder_of_likely",
+    "is_code", "is_test", "is_docs", "is_config", "is_other", "main_language",
+    "has_given", "has_change", "has_trace", "words_of_task",
+)  # fmt: skip
+
+# A reason that counts less than this share of the strongest is not told.
+_TOLD_SHARE = 0.25
+_MOST_REASONS = 2
+
+
+class Features:
+    """The columns of all files of some snapshots, and the reasons for each."""
+
+    def __init__(self, files: Iterable[TextFile]) -> None:
+        self.files = tuple(files)
+        self.rows: Mapping[FileKey, int] = {
+            (file.snapshot.id, file.path): row for row, file in enumerate(self.files)
+        }
+        self.columns = {name: np.zeros(len(self.files), np.float32) for name in COLUMNS}
+        self._reasons: defaultdict[int, dict[str, float]] = defaultdict(dict)
+        self.by_text: defaultdict[int, list[int]] = defaultdict(list)
+        self.by_name: defaultdict[str, list[int]] = defaultdict(list)
+        for row, file in enumerate(self.files):
+            if file.text_id is not None:
+                self.by_text[file.text_id].append(row)
+            self.by_name[file.path.rpartition("/")[2].lower()].append(row)
+
+    def put(self, column: str, row: int, value: float, reason: str = "", weight: float = 0) -> None:
+        """Set a number unless it is higher already; ``weight`` is that of the reason, 0 to 1."""
+        numbers = self.columns[column]
+        numbers[row] = max(numbers[row], value)
+        if reason:
+            reasons = self._reasons[row]
+            reasons[reason] = max(reasons.get(reason, 0.0), weight)
+
+    def reasons(self, row: int) -> tuple[str, ...]:
+        """Why a file is needed, the strongest reason first."""
+        reasons = self._reasons.get(row, {})
+        least = _TOLD_SHARE * max(reasons.values(), default=0.0)
+        told = sorted(reasons, key=lambda text: -reasons[text])[:_MOST_REASONS]
+        return tuple(text for text in told if reasons[text] >= least)
+
+    def matrix(self, rows: Sequence[int]) -> Floats:
+        """The numbers of some files: a row for each, the columns in their order."""
+        return np.stack([self.columns[name][list(rows)] for name in COLUMNS], axis=1)
+
+    def kind(self, row: int) -> FileKind:
+        """What a file is for."""
+        return FileKind(self.files[row].kind)
+
+
+@dataclass(frozen=True, slots=True)
+class Seed:
+    """A file from which others are reached, and how much it counts, 0 to 1."""
+
+    row: int
+    weight: float
+
+
+def add_facts(features: Features, task: Task, *, given: int) -> None:
+    """What holds for all files of a task, and the kinds and languages of files."""
+    columns = features.columns
+    for row, file in enumerate(features.files):
+        kind = file.kind if file.kind in ("code", "test", "docs", "config") else "other"
+        columns[f"is_{kind}"][row] = 1
+    languages = [f.language for f in features.files if f.kind == FileKind.CODE]
+    if languages:
+        main = max(sorted(set(languages)), key=languages.count)
+        columns["main_language"][:] = [file.language == main for file in features.files]
+    columns["has_given"][:] = given > 0
+    columns["has_change"][:] = bool(task.changed)
+    columns["has_trace"][:] = any(path.origin in ("trace", "test") for path in task.paths)
+    columns["words_of_task"][:] = np.log1p(sum(len(text.split()) for text in task.sentences))
+
+
+def add_paths(features: Features, task: Task) -> None:
+    """The files that a task names: in a trace, in what a compiler says, or in its text."""
+    frames = sorted(
+        {path.frame for path in task.paths if path.frame is not None and not path.is_library}
+    )
+    for path in task.paths:
+        if path.is_library:
+            continue
+        matches = list(_matching(features, path.path))
+        for row, share in matches:
+            line = f":{path.line}" if path.line else ""
+            if path.origin == "trace" and path.frame is not None:
+                number = frames.index(path.frame) + 1
+                reason = f"in the trace{line}, frame {path.frame}"
+                features.put("frame", row, share / number, reason, share)
+            elif path.origin in ("compiler", "test", "trace"):
+                features.put("reported", row, share, f"reported{line}", share)
+            elif path.origin == "change":
+                features.put("named", row, share, "in the diff", share)
+            else:
+                features.put("named", row, share, f"named in the task{line}", share)
+
+
+def rows_of_path(features: Features, path: str) -> list[int]:
+    """The files that a path means, which may be from another machine: those with the longest
+    common end."""
+    return [row for row, _ in _matching(features, path)]
+
+
+def _matching(features: Features, path: str) -> Iterator[tuple[int, float]]:
+    """The files that share the longest end with a path, with how sure that is."""
+    parts = normpath(path.replace("\\", "/").lower()).split("/")
+    candidates = features.by_name.get(parts[-1], ())
+    shared = {row: _common_end(features.files[row].path.lower().split("/"), parts)
+              for row in candidates}  # fmt: skip
+    longest = max(shared.values(), default=0)
+    best = [row for row, count in shared.items() if count == longest]
+    for row in best:
+        yield row, 1 / len(best)
+
+
+def _common_end(a: Sequence[str], b: Sequence[str]) -> int:
+    count = 0
+    for one, other in zip(reversed(a), reversed(b), strict=False):
+        if one != other:
+            break
+        count += 1
+    return count
+
+
+def add_neighbours(features: Features, seeds: Sequence[Seed], name: str) -> None:
+    """The files named like some files, and those in their folders; ``name`` is of the columns."""
+    stems: defaultdict[str, float] = defaultdict(float)
+    folders: defaultdict[str, float] = defaultdict(float)
+    originals: dict[str, str] = {}
+    for seed in seeds:
+        path = features.files[seed.row].path
+        stem = plain_name(path)
+        stems[stem] = max(stems[stem], seed.weight)
+        originals.setdefault(stem, path)
+        folders[path.rpartition("/")[0]] += seed.weight
+    own = {seed.row for seed in seeds}
+    alike: defaultdict[str, list[int]] = defaultdict(list)
+    near: defaultdict[str, list[int]] = defaultdict(list)
+    for row, file in enumerate(features.files):
+        stem = plain_name(file.path)
+        if stem in stems:
+            alike[stem].append(row)
+        folder = file.path.rpartition("/")[0]
+        if folder in folders:
+            near[folder].append(row)
+    for stem, rows in alike.items():
+        others = [row for row in rows if row not in own]
+        for row in others:
+            is_test = features.files[row].kind == FileKind.TEST
+            original = originals[stem].rpartition("/")[2]
+            reason = f"test named after {original}" if is_test else f"named like {original}"
+            weight = stems[stem] / max(len(others), 1) ** 0.5
+            features.put(f"name_of_{name}", row, weight, reason, 0.6 * weight)
+    for folder, rows in near.items():
+        for row in rows:
+            if row not in own:
+                features.put(f"folder_of_{name}", row, folders[folder] / len(rows) ** 0.5)

@@ -1,0 +1,77 @@
+"""How probable is it that a task needs a file? A fitted mixture of all evidence.
+
+Gradient-boosted trees over the columns of ``features.py``, each monotone where more evidence can
+only raise the probability (Friedman, "Greedy function approximation", 2001; the constraints are
+those of scikit-learn's HistGradientBoostingClassifier). ``training/context/`` makes the file
+``mixture.json``; ``MIXTURE_CARD.md`` describes it.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib.resources import files
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from codebase_mcp.context.features import COLUMNS, Floats
+
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Mixture:
+    """Trees of the same depth as arrays of shape (trees, nodes).
+
+    A node ``n`` has the children ``2 n + 1`` (its column is at most the threshold) and ``2 n + 2``;
+    ``values`` are those of the leaves. The sum of all, plus ``base``, are log odds.
+    """
+
+    base: float
+    columns: Ints
+    thresholds: NDArray[np.float64]
+    values: NDArray[np.float64]
+    depth: int
+
+    @classmethod
+    def from_json(cls, content: dict[str, Any]) -> Mixture:
+        """From the content of a file.
+
+        Raises:
+            ValueError: it was fitted to other columns.
+        """
+        if tuple(content["columns"]) != COLUMNS:
+            raise ValueError("The mixture was fitted to other columns")
+        trees = content["trees"]
+        return cls(
+            base=content["base"],
+            columns=np.array([tree["columns"] for tree in trees], np.int64),
+            thresholds=np.array([tree["thresholds"] for tree in trees], np.float64),
+            values=np.array([tree["values"] for tree in trees], np.float64),
+            depth=content["depth"],
+        )
+
+    def probabilities(self, matrix: Floats) -> NDArray[np.float64]:
+        """The probability of each row of a matrix with the columns of ``features.COLUMNS``."""
+        count = len(matrix)
+        trees = np.arange(len(self.columns))[:, None]
+        rows = np.arange(count)[None, :]
+        nodes = np.zeros((len(self.columns), count), np.int64)
+        for _ in range(self.depth):
+            column = self.columns[trees, nodes]
+            goes_right = matrix[rows, column] > self.thresholds[trees, nodes]
+            nodes = 2 * nodes + 1 + goes_right
+        first_leaf = 2**self.depth - 1
+        odds = self.base + self.values[trees, nodes - first_leaf].sum(axis=0)
+        probabilities: NDArray[np.float64] = 1 / (1 + np.exp(-odds))
+        return probabilities
+
+
+@lru_cache(maxsize=1)
+def mixture() -> Mixture:
+    """The mixture of this version."""
+    content = files("codebase_mcp.context").joinpath("mixture.json").read_text("utf-8")
+    return Mixture.from_json(json.loads(content))

@@ -1,0 +1,163 @@
+"""Which files define or use the names of a task, and which are linked to given files by names?
+
+A link from a file to another is a name that the one uses and the other defines; it counts less the
+more files define or use that name. Links are followed in both directions from each seed, and once
+more from the files so reached: two steps of a walk that starts at the seeds, as in PageRank with a
+restart (Page et al., 1999).
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import log2
+
+from codebase_mcp.context.features import Features, Seed
+from codebase_mcp.database.connection import Transaction
+from codebase_mcp.database.literals import array_literal
+from codebase_mcp.database.queries import load_queries
+from codebase_mcp.text.tokens import fold
+
+_SQL = load_queries("codebase_mcp.context", "context.sql")
+
+_MOST_NAMES = 60
+_MOST_ROWS = 3_000
+
+# A name that more texts define, or use, links nothing.
+_MOST_DEFINERS = 4
+_MOST_USERS = 60
+_LINK_NAMES = 150
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """A definition that a task names (lines 1-based, inclusive)."""
+
+    name: str
+    start_line: int
+    end_line: int
+
+
+async def add_names(
+    tx: Transaction, features: Features, names: Sequence[str], column: str, weight: float
+) -> dict[int, list[Definition]]:
+    """The files that define or use some names; returns the definitions by file.
+
+    ``column`` is ``""`` for the names of the task and ``_changed`` for those in its diff.
+    """
+    last = {_last(name): name for name in reversed(names[:_MOST_NAMES]) if len(_last(name)) > 2}
+    if not last:
+        return {}
+    folded = {fold(name): name for name in last}
+    defined, using = await tx.fetch_many([
+        (_SQL["defined"], {"folded": list(folded), "most": _MOST_ROWS}),
+        (_SQL["using"], {"names": list(last), "most": _MOST_USERS + 1}),
+    ])  # fmt: skip
+    definers: defaultdict[str, dict[int, list[Definition]]] = defaultdict(dict)
+    for blob_id, name, _, qualified, start, end in defined:
+        for row in features.by_text.get(blob_id, ()):
+            definers[name].setdefault(row, []).append(Definition(qualified, start, end))
+    found: defaultdict[int, list[Definition]] = defaultdict(list)
+    sums: defaultdict[int, float] = defaultdict(float)
+    for name, rows in definers.items():
+        share = 1 / len(rows)
+        for row, definitions in rows.items():
+            sums[row] += share
+            found[row] += definitions[:2]
+            features.put(f"defines{column}", row, 0, f"defines {folded[name]}", weight * share**0.5)
+    for row, total in sums.items():
+        features.put(f"defines{column}", row, min(total, 3.0))
+    users: defaultdict[str, list[int]] = defaultdict(list)
+    for name, blob_id in using:
+        users[name] += features.by_text.get(blob_id, ())
+    uses: defaultdict[int, float] = defaultdict(float)
+    for name, using_rows in users.items():
+        if len(using_rows) > _MOST_USERS:
+            continue
+        share = 1 / len(using_rows) ** 0.5
+        for row in using_rows:
+            uses[row] += share
+            features.put(f"uses{column}", row, 0, f"uses {name}", 0.7 * weight * share)
+    for row, total in uses.items():
+        features.put(f"uses{column}", row, min(total, 3.0))
+    return found
+
+
+async def add_links(tx: Transaction, features: Features, seeds: Sequence[Seed], name: str) -> None:
+    """The files that use what some files define, and that define what these use."""
+    weights = {features.files[s.row].text_id: s.weight for s in seeds}
+    blobs = [blob_id for blob_id in weights if blob_id is not None]
+    if not blobs:
+        return
+    own = {seed.row for seed in seeds}
+    of_blob = {features.files[s.row].text_id: features.files[s.row].path for s in seeds}
+    forward = await _used_by(tx, blobs)
+    backward = await _users_of(tx, blobs)
+    for column, links, verb in (
+        (f"used_by_{name}", forward, "used by"),
+        (f"uses_{name}", backward, "uses"),
+    ):
+        sums: defaultdict[int, float] = defaultdict(float)
+        for blob_id, target, each, share in links:
+            for row in features.by_text.get(target, ()):
+                if row in own:
+                    continue
+                value = share * weights[blob_id]
+                sums[row] += value
+                path = of_blob[blob_id].rpartition("/")[2]
+                reason = (
+                    f"{path} uses its {each}" if verb == "used by" else f"uses {each} of {path}"
+                )
+                features.put(column, row, 0, reason, 0.9 * value)
+        for row, total in sums.items():
+            features.put(column, row, min(total, 4.0))
+
+
+Link = tuple[int, int, str, float]
+"""From the text of a seed to another text: the name, and how much it counts."""
+
+
+async def _used_by(tx: Transaction, blobs: Sequence[int]) -> list[Link]:
+    """The texts that define what some texts use."""
+    rows = await tx.fetch_all(_SQL["used_in"], blobs=array_literal(blobs))
+    used = {
+        blob_id: {fold(name): name for name in names if len(name) > 2} for blob_id, names in rows
+    }
+    every = list({name for names in used.values() for name in names})
+    found = await tx.fetch_all(_SQL["definers"], folded=every, most=_MOST_DEFINERS)
+    definers: Mapping[str, Sequence[int]] = dict(found)
+    return [
+        (blob_id, target, written, 1 / len(definers[name]))
+        for blob_id, names in used.items()
+        for name, written in names.items()
+        for target in definers.get(name, ())
+        if target != blob_id
+    ]
+
+
+async def _users_of(tx: Transaction, blobs: Sequence[int]) -> list[Link]:
+    """The texts that use what some texts define."""
+    rows = await tx.fetch_all(_SQL["defined_in"], blobs=array_literal(blobs))
+    folded = list({name for _, _, name in rows})
+    few: dict[str, list[int]] = dict(
+        await tx.fetch_all(_SQL["definers"], folded=folded, most=_MOST_DEFINERS)
+    )
+    names = list(dict.fromkeys(name for _, name, each in rows if each in few))[:_LINK_NAMES]
+    users: defaultdict[str, list[int]] = defaultdict(list)
+    for name, blob_id in await tx.fetch_all(_SQL["using"], names=names, most=_MOST_USERS + 1):
+        users[name].append(blob_id)
+    return [
+        (blob_id, target, name, 1 / (len(few[folded]) * log2(1 + len(users[name]))))
+        for blob_id, name, folded in rows
+        if folded in few and 0 < len(users[name]) <= _MOST_USERS
+        for target in users[name]
+        if target != blob_id
+    ]
+
+
+def _last(name: str) -> str:
+    """The last part of a qualified name."""
+    for joint in ("::", ".", "->", "#", "/"):
+        name = name.rpartition(joint)[2] or name
+    return name.rstrip("()!?")

@@ -1,0 +1,119 @@
+"""Gathers the evidence for tasks, on which the mixture is fitted.
+
+    python training/context/collect.py --samples build/context/samples.jsonl \
+        --list repositories.tsv --scratch build/context/scratch --out build/context/evidence
+
+Each repository is laid out at the state before its tasks, with no later history, and indexed; the
+product then gathers the evidence for each task. ``OUT/OWNER+NAME.npz`` has a row for each candidate
+file: ``evidence`` (the columns of ``context/features.py``), ``changed`` (whether the commit changed
+it), ``gold`` (whether it answers the task) and ``task``, the number of the task, for which
+``missed`` counts the answers that are no candidates. ``names`` are the names of the tasks.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import subprocess
+import sys
+import time
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
+try:
+    from context_samples import Repository, git, read_list
+finally:
+    sys.path.pop(0)
+
+from codebase_mcp.access.identity import ANONYMOUS
+from codebase_mcp.app.app import App
+from codebase_mcp.app.context import ContextQuestion, candidates
+from codebase_mcp.settings.loading import Settings
+
+
+def lay_out(repository: Repository, state: str, tree: Path) -> bool:
+    """Check out a state with no later history; whether that was possible."""
+    subprocess.run(["git", "init", "-q", str(tree)], check=True)
+    objects = repository.git_dir / "objects"
+    (tree / ".git/objects/info").mkdir(exist_ok=True)
+    (tree / ".git/objects/info/alternates").write_text(f"{objects.resolve()}\n", encoding="utf-8")
+    (tree / ".git/HEAD").write_text(f"{state}\n", encoding="utf-8")
+    checkout = ["git", "-C", str(tree), "checkout", "-q", "-f", "--detach", state]
+    return subprocess.run(checkout, check=False, capture_output=True).returncode == 0
+
+
+async def collect(
+    app: App, repository: Repository, samples: Sequence[Mapping[str, Any]], tree: Path
+) -> dict[str, Any] | None:
+    """The evidence for the tasks of a repository, which share a state."""
+    state = samples[0]["state"]
+    if not lay_out(repository, state, tree):
+        print(f"{repository.name}: {state} cannot be laid out", file=sys.stderr)
+        return None
+    project = repository.name.partition("/")[2].lower().replace(".", "-").replace("_", "-")
+    await app.index(tree, project)
+    scope = await app.scopes.resolve(project, ANONYMOUS)
+    parts = defaultdict[str, list[Any]](list)
+    for number, sample in enumerate(samples):
+        question = ContextQuestion(sample["text"][:50_000], tuple(sample["given"]))
+        evidence = await app.context.gather(scope, question, None)
+        features, given = evidence.features, set(evidence.given)
+        rows = [row for row in candidates(features) if row not in given]
+        paths = [features.files[row].path for row in rows]
+        listed = git(
+            repository.git_dir, "diff", "--no-renames", "--name-only",
+            f"{sample['commit']}^", sample["commit"],
+        )  # fmt: skip
+        changed, gold = set(listed.splitlines()), set(sample["gold"])
+        parts["evidence"].append(features.matrix(rows))
+        parts["changed"].append(np.array([path in changed for path in paths]))
+        parts["gold"].append(np.array([path in gold for path in paths]))
+        parts["task"].append(np.full(len(rows), number, np.int32))
+        parts["missed"].append(len(gold.difference(paths)))
+        parts["names"].append(sample["task"])
+    await app.drop_project(project)
+    joined = {name: np.concatenate(parts[name]) for name in ("evidence", "changed", "gold", "task")}
+    return joined | {"missed": np.array(parts["missed"]), "names": np.array(parts["names"])}
+
+
+async def main() -> None:
+    """Gather the evidence of all repositories that have no file yet."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--samples", type=Path, required=True)
+    parser.add_argument("--list", type=Path, required=True)
+    parser.add_argument("--scratch", type=Path, required=True)
+    parser.add_argument("--out", type=Path, required=True)
+    options = parser.parse_args()
+    options.out.mkdir(parents=True, exist_ok=True)
+    by_repository = defaultdict[str, list[dict[str, Any]]](list)
+    for line in options.samples.read_text("utf-8").splitlines():
+        sample = json.loads(line)
+        by_repository[sample["repo"]].append(sample)
+    listed = {repository.name: repository for repository in read_list(options.list)}
+    settings = Settings.load({"CODEBASE_MCP_DATA_DIR": str(options.scratch / "data")})
+    async with await App.open(settings) as app:
+        for name, samples in by_repository.items():
+            out = options.out / f"{name.replace('/', '+')}.npz"
+            if out.exists():
+                continue
+            started = time.monotonic()
+            tree = options.scratch / "trees" / name.replace("/", "+")
+            collected = await collect(app, listed[name], samples, tree)
+            if collected is not None:
+                np.savez_compressed(out, **collected)
+                print(
+                    f"{name}: {len(samples)} tasks, {len(collected['task'])} candidates,"
+                    f" {int(collected['missed'].sum())} answers missed,"
+                    f" {time.monotonic() - started:.0f} s",
+                    flush=True,
+                )
+
+
+if __name__ == "__main__":
+    asyncio.run(main())
