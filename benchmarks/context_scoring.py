@@ -88,13 +88,17 @@ def facts(rows: Sequence[Row]) -> Iterator[str]:
         named = [answer.replies[tokens] for _, answer in answered if tokens in answer.replies]
         yield f"right files named in a reply of {tokens} tokens: {np.mean(named):.3f}"
     first = [
-        (answer.probabilities[0], row.ranked["context"][0] in row.sample.gold)
+        (row.ranked["context"][0], row.sample)
         for row, answer in answered
-        if answer.probabilities and row.ranked["context"]
+        if row.ranked["context"] and answer.probabilities[0] >= SURE
     ]
-    if sure := [right for probability, right in first if probability >= SURE]:
-        share = f"{np.mean(sure):.1%}" if sure else "none"
-        yield f"first files with a probability of {SURE} or more: {len(sure)}, right: {share}"
+    if first:
+        right = [path in sample.gold for path, sample in first]
+        changed = [path in sample.gold + sample.also for path, sample in first]
+        yield (
+            f"first files with a probability of {SURE} or more: {len(first)},"
+            f" right: {np.mean(right):.1%}, changed by the commit: {np.mean(changed):.1%}"
+        )
     yield from _outside(rows)
     if answered:
         yield from _calibration(rows)

@@ -18,6 +18,7 @@ from codebase_mcp.app.app import App
 from codebase_mcp.app.context import ContextQuestion, ContextReport
 from codebase_mcp.app.evaluation.scoring import CHARS_PER_TOKEN
 from codebase_mcp.changes.impact import change_named
+from codebase_mcp.context.task import MAX_TASK_CHARS
 from codebase_mcp.search.search import Request
 from context_bm25 import FileWords
 from context_samples import Sample
@@ -182,7 +183,7 @@ class Systems:
     async def _find(self, sample: Sample) -> ContextReport:
         assert self.app is not None
         wanted = {"code2test": ("test",), "edit2ripple": ("change",)}.get(sample.task, ())
-        question = ContextQuestion(sample.text, sample.given, wanted, limit=LIMIT)
+        question = ContextQuestion(sample.text[:MAX_TASK_CHARS], sample.given, wanted, limit=LIMIT)
         return await self.app.context.find(question, self._project)
 
     def _facts(self, sample: Sample, report: ContextReport) -> ContextFacts:

@@ -64,14 +64,18 @@ def test_facts_of_the_answers() -> None:
         asked.context = ContextFacts([0.9, 0.3, 0.2], number / 100, 0.5, replies)
         rows.append(asked)
     rows[0].ranked["context"] = ["src/pool.py", "src/retry.py", "tests/test_pool.py"]
+    rows[1].ranked["context"] = ["tests/test_pool.py", "src/pool.py", "src/retry.py"]
     lines = list(facts(rows))
     assert "context, ms: p50 100, p95 100" in lines
     assert "right files named in a reply of 1200 tokens: 0.500" in lines
-    assert "first files with a probability of 0.8 or more: 20, right: 95.0%" in lines
+    assert (
+        "first files with a probability of 0.8 or more: 20,"
+        " right: 90.0%, changed by the commit: 95.0%"
+    ) in lines
     assert any(line.startswith("tasks of another repository noticed: 100.0%") for line in lines)
     assert lines[-2:] == [
         "| 0.3 to 0.4 | 20 | 0.300 | 0.050 |",
-        "| 0.9 to 1.0 | 20 | 0.900 | 0.950 |",
+        "| 0.9 to 1.0 | 19 | 0.900 | 0.947 |",
     ]  # what the commit also changed is neither right nor wrong
     assert list(facts([row([])])) == []
 
