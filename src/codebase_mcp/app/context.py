@@ -32,7 +32,7 @@ from codebase_mcp.context.features import (
     rows_of_path,
 )
 from codebase_mcp.context.mixture import mixture
-from codebase_mcp.context.names import Definition, add_links, add_names
+from codebase_mcp.context.links import Definition, add_links, add_names
 from codebase_mcp.context.task import Task, read_task
 from codebase_mcp.database.connection import Database
 from codebase_mcp.database.literals import dense_literal, sparse_literal
