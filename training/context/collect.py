@@ -7,7 +7,8 @@ Each repository is laid out at the state before its tasks, with no later history
 product then gathers the evidence for each task. ``OUT/OWNER+NAME.npz`` has a row for each candidate
 file: ``evidence`` (the columns of ``context/features.py``), ``changed`` (whether the commit changed
 it), ``gold`` (whether it answers the task) and ``task``, the number of the task, for which
-``missed`` counts the answers that are no candidates. ``names`` are the names of the tasks.
+``missed`` counts the answers that are no candidates. ``names`` are the names of the tasks; tasks of
+other repositories, to which nothing here answers, are ``foreign``.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import random
 import subprocess
 import sys
 import time
@@ -36,6 +38,9 @@ from codebase_mcp.app.app import App
 from codebase_mcp.app.context import ContextQuestion, candidates
 from codebase_mcp.settings.loading import Settings
 
+FOREIGN = "foreign"
+FOREIGN_TASKS = 6
+
 
 def lay_out(repository: Repository, state: str, tree: Path) -> bool:
     """Check out a state with no later history; whether that was possible."""
@@ -49,9 +54,13 @@ def lay_out(repository: Repository, state: str, tree: Path) -> bool:
 
 
 async def collect(
-    app: App, repository: Repository, samples: Sequence[Mapping[str, Any]], tree: Path
+    app: App,
+    repository: Repository,
+    samples: Sequence[Mapping[str, Any]],
+    foreign: Sequence[Mapping[str, Any]],
+    tree: Path,
 ) -> dict[str, Any] | None:
-    """The evidence for the tasks of a repository, which share a state."""
+    """The evidence for the tasks of a repository, which share a state, and for some of others."""
     state = samples[0]["state"]
     if not lay_out(repository, state, tree):
         print(f"{repository.name}: {state} cannot be laid out", file=sys.stderr)
@@ -60,26 +69,33 @@ async def collect(
     await app.index(tree, project)
     scope = await app.scopes.resolve(project, ANONYMOUS)
     parts = defaultdict[str, list[Any]](list)
-    for number, sample in enumerate(samples):
+    for number, sample in enumerate([*samples, *foreign]):
         question = ContextQuestion(sample["text"][:50_000], tuple(sample["given"]))
         evidence = await app.context.gather(scope, question, None)
         features, given = evidence.features, set(evidence.given)
         rows = [row for row in candidates(features) if row not in given]
         paths = [features.files[row].path for row in rows]
-        listed = git(
-            repository.git_dir, "diff", "--no-renames", "--name-only",
-            f"{sample['commit']}^", sample["commit"],
-        )  # fmt: skip
-        changed, gold = set(listed.splitlines()), set(sample["gold"])
+        is_own = sample["repo"] == repository.name
+        changed, gold = set[str](), set[str]()
+        if is_own:
+            changed, gold = changed_by(repository, sample["commit"]), set(sample["gold"])
         parts["evidence"].append(features.matrix(rows))
         parts["changed"].append(np.array([path in changed for path in paths]))
         parts["gold"].append(np.array([path in gold for path in paths]))
         parts["task"].append(np.full(len(rows), number, np.int32))
         parts["missed"].append(len(gold.difference(paths)))
-        parts["names"].append(sample["task"])
+        parts["names"].append(sample["task"] if is_own else FOREIGN)
     await app.drop_project(project)
     joined = {name: np.concatenate(parts[name]) for name in ("evidence", "changed", "gold", "task")}
     return joined | {"missed": np.array(parts["missed"]), "names": np.array(parts["names"])}
+
+
+def changed_by(repository: Repository, commit: str) -> set[str]:
+    """The files that a commit changed."""
+    paths = git(
+        repository.git_dir, "diff", "--no-renames", "--name-only", f"{commit}^", commit
+    )  # fmt: skip
+    return set(paths.splitlines())
 
 
 async def main() -> None:
@@ -96,15 +112,22 @@ async def main() -> None:
         sample = json.loads(line)
         by_repository[sample["repo"]].append(sample)
     listed = {repository.name: repository for repository in read_list(options.list)}
+    issues = {
+        name: [s for s in samples if s["task"] == "issue2code"]
+        for name, samples in by_repository.items()
+    }
+    randomness = random.Random(0)
     settings = Settings.load({"CODEBASE_MCP_DATA_DIR": str(options.scratch / "data")})
     async with await App.open(settings) as app:
         for name, samples in by_repository.items():
             out = options.out / f"{name.replace('/', '+')}.npz"
             if out.exists():
                 continue
+            others = [sample for other, made in issues.items() for sample in made if other != name]
+            foreign = randomness.sample(others, min(FOREIGN_TASKS, len(others)))
             started = time.monotonic()
             tree = options.scratch / "trees" / name.replace("/", "+")
-            collected = await collect(app, listed[name], samples, tree)
+            collected = await collect(app, listed[name], samples, foreign, tree)
             if collected is not None:
                 np.savez_compressed(out, **collected)
                 print(

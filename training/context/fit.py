@@ -34,7 +34,7 @@ LEAST_LEAF = 60
 FOLDS = 5
 
 # Facts about a file or a task, of which more is no evidence.
-FACTS = ("is_", "has_", "main_language", "words_of_task")
+FACTS = ("is_", "has_", "main_language", "words_of_task", "names_of_task_known")
 
 
 @dataclass(frozen=True)

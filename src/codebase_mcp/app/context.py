@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
 import numpy as np
 
@@ -32,7 +32,7 @@ from codebase_mcp.context.features import (
     rows_of_path,
 )
 from codebase_mcp.context.mixture import mixture
-from codebase_mcp.context.names import Definition, add_links, add_names
+from codebase_mcp.context.links import Definition, add_links, add_names
 from codebase_mcp.context.task import Task, read_task
 from codebase_mcp.database.connection import Database
 from codebase_mcp.database.literals import dense_literal, sparse_literal
@@ -328,13 +328,11 @@ class ContextSearch:
         features, given = evidence.features, set(evidence.given)
         rows = [row for row in candidates(features) if row not in given]
         probabilities = mixture().probabilities(features.matrix(rows)) if rows else ()
+        wanted = question.want or get_args(Role)
         needed = []
         for row, probability in zip(rows, probabilities, strict=True):
-            role = role_of(features.kind(row), float(probability))
-            if not question.want or role in question.want or (
-                role == "read" and "change" in question.want
-                and features.kind(row) in (FileKind.CODE, FileKind.CONFIG)
-            ):  # fmt: skip
+            role = role_of(features.kind(row), float(probability), wanted)
+            if role in wanted:
                 needed.append((row, role, float(probability)))
         needed.sort(key=lambda each: (-each[2], features.files[each[0]].path))
         shown = _by_role(needed, question.limit)
@@ -367,11 +365,11 @@ class ContextSearch:
 def candidates(features: Features) -> list[int]:
     """The files with some evidence, and those that change most."""
     columns = features.columns
-    priors = ("recent", "churn", "main_language", "words_of_task")
+    priors = ("recent", "churn", "main_language")
     named = [
         numbers
         for name, numbers in columns.items()
-        if name not in priors and not name.startswith(("is_", "has_"))
+        if name not in priors and not name.startswith(("is_", "has_")) and "of_task" not in name
     ]
     some = np.any(np.stack(named) > 0, axis=0)
     busiest = np.argsort(-columns["churn"], kind="stable")[:_BUSIEST]
@@ -380,13 +378,13 @@ def candidates(features: Features) -> list[int]:
     return rows
 
 
-def role_of(kind: FileKind, probability: float) -> Role:
-    """What to do with a file of a kind."""
+def role_of(kind: FileKind, probability: float, wanted: Sequence[Role]) -> Role:
+    """What to do with a file: unlikely files of code are to be read, if that is wanted."""
     if kind is FileKind.TEST:
         return "test"
-    if kind in (FileKind.CODE, FileKind.CONFIG) and probability >= _LEAST_CHANGE:
-        return "change"
-    return "read"
+    if kind not in (FileKind.CODE, FileKind.CONFIG):
+        return "read"
+    return "change" if probability >= _LEAST_CHANGE or "read" not in wanted else "read"
 
 
 def _by_role(

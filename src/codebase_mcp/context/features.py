@@ -38,7 +38,8 @@ COLUMNS = (
     "uses_given", "used_by_given", "uses_likely", "used_by_likely", "near",
     "name_of_given", "name_of_likely", "folder_of_given", "folder_of_likely",
     "is_code", "is_test", "is_docs", "is_config", "is_other", "main_language",
-    "has_given", "has_change", "has_trace", "words_of_task",
+    "has_given", "has_change", "has_trace", "has_only_library_frames", "words_of_task",
+    "names_of_task_known",
 )  # fmt: skip
 
 # A reason that counts less than this share of the strongest is not told.
@@ -107,7 +108,10 @@ def add_facts(features: Features, task: Task, *, given: int) -> None:
         columns["main_language"][:] = [file.language == main for file in features.files]
     columns["has_given"][:] = given > 0
     columns["has_change"][:] = bool(task.changed)
+    frames = [path for path in task.paths if path.origin == "trace"]
+    columns["has_only_library_frames"][:] = bool(frames) and all(f.is_library for f in frames)
     columns["has_trace"][:] = any(path.origin in ("trace", "test") for path in task.paths)
+    columns["names_of_task_known"][:] = 1
     columns["words_of_task"][:] = np.log1p(sum(len(text.split()) for text in task.sentences))
 
 

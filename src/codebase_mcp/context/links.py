@@ -23,6 +23,7 @@ _SQL = load_queries("codebase_mcp.context", "context.sql")
 
 _MOST_NAMES = 60
 _MOST_ROWS = 3_000
+_MOST_SUM = 3.0
 
 # A name that more texts define, or use, links nothing.
 _MOST_DEFINERS = 4
@@ -58,30 +59,40 @@ async def add_names(
     for blob_id, name, _, qualified, start, end in defined:
         for row in features.by_text.get(blob_id, ()):
             definers[name].setdefault(row, []).append(Definition(qualified, start, end))
-    found: defaultdict[int, list[Definition]] = defaultdict(list)
-    sums: defaultdict[int, float] = defaultdict(float)
-    for name, rows in definers.items():
-        share = 1 / len(rows)
-        for row, definitions in rows.items():
-            sums[row] += share
-            found[row] += definitions[:2]
-            features.put(f"defines{column}", row, 0, f"defines {folded[name]}", weight * share**0.5)
-    for row, total in sums.items():
-        features.put(f"defines{column}", row, min(total, 3.0))
     users: defaultdict[str, list[int]] = defaultdict(list)
     for name, blob_id in using:
         users[name] += features.by_text.get(blob_id, ())
-    uses: defaultdict[int, float] = defaultdict(float)
-    for name, using_rows in users.items():
-        if len(using_rows) > _MOST_USERS:
-            continue
-        share = 1 / len(using_rows) ** 0.5
-        for row in using_rows:
-            uses[row] += share
-            features.put(f"uses{column}", row, 0, f"uses {name}", 0.7 * weight * share)
-    for row, total in uses.items():
-        features.put(f"uses{column}", row, min(total, 3.0))
+    if not column:
+        known = sum(name in definers or bool(users[last]) for name, last in folded.items())
+        features.columns["names_of_task_known"][:] = known / len(folded)
+    found: defaultdict[int, list[Definition]] = defaultdict(list)
+    for rows_of_name in definers.values():
+        for row, definitions in rows_of_name.items():
+            found[row] += definitions[:2]
+    defining = {folded[name]: list(rows) for name, rows in definers.items()}
+    few_users = {name: rows for name, rows in users.items() if len(rows) <= _MOST_USERS}
+    _add_shares(features, f"defines{column}", "defines", defining, weight=weight, power=1.0)
+    _add_shares(features, f"uses{column}", "uses", few_users, weight=0.7 * weight, power=0.5)
     return found
+
+
+def _add_shares(
+    features: Features,
+    column: str,
+    verb: str,
+    rows_of: Mapping[str, Sequence[int]],
+    *,
+    weight: float,
+    power: float,
+) -> None:
+    """Add for each name a share that is less the more files there are."""
+    sums: defaultdict[int, float] = defaultdict(float)
+    for name, rows in rows_of.items():
+        for row in rows:
+            sums[row] += 1 / len(rows) ** power
+            features.put(column, row, 0, f"{verb} {name}", weight / len(rows) ** 0.5)
+    for row, total in sums.items():
+        features.put(column, row, min(total, _MOST_SUM))
 
 
 async def add_links(tx: Transaction, features: Features, seeds: Sequence[Seed], name: str) -> None:
@@ -111,7 +122,7 @@ async def add_links(tx: Transaction, features: Features, seeds: Sequence[Seed], 
                 )
                 features.put(column, row, 0, reason, 0.9 * value)
         for row, total in sums.items():
-            features.put(column, row, min(total, 4.0))
+            features.put(column, row, min(total, _MOST_SUM))
 
 
 Link = tuple[int, int, str, float]
