@@ -66,7 +66,7 @@ def read_task(text: str) -> Task:
     lines = [_LINE_PREFIX.sub("", line, count=1) for line in cut.split("\n")]
     diff = read_diff(lines)
     traces = read_traces(lines, diff.lines)
-    output = read_output(lines, diff.lines | traces.lines)
+    output = read_output(lines, diff.lines | traces.lines, cut)
     failures = read_failures(lines, diff.lines | output.read)
     skip = diff.lines | traces.lines | output.lines | failures.lines
     prose = read_prose(lines, skip)

@@ -13,9 +13,10 @@ from codebase_mcp.context.symbols import symbol_of
 _GAP_LINES = 6
 
 _N = r"(?P<line>\d{1,7})"
+_N2 = r"(?P<line2>\d{1,7})"
 _PYTHON = re.compile(
     rf'File "(?P<path>[^"]+)", line {_N}(?:,? in (?P<symbol>\S.*))?'
-    rf"|File (?P<path2>[^\s:,]+):(?P<line2>\d{{1,7}}), in (?P<symbol2>\S+)"
+    rf"|File (?P<path2>[^\s:,]+):{_N2}, in (?P<symbol2>\S+)"
 )
 _OCAML = re.compile(
     rf'(?:Raised at|Raised by|Called from|Re-raised at) (?P<symbol>\S+) in file "(?P<path>[^"]+)"'
@@ -23,17 +24,17 @@ _OCAML = re.compile(
 )
 _JAVA = re.compile(
     r"at (?:[\w.@-]*/)*(?P<class>[\w.$]+)\.(?P<symbol>[\w$<>-]+)"
-    r"\((?P<path>[\w$-]+\.\w+|Native Method|Unknown Source)(?::(?P<line>\d{1,7}))?\)"
+    r"\((?P<path>[\w$-]+\.\w+)(?::(?P<line>\d{1,7}))?\)"
 )
 _CSHARP = re.compile(rf"at (?P<symbol>\S[^(]*\(.*\)) in (?P<path>.+\.\w+):line {_N}")
 _V8 = re.compile(
     rf"at (?:(?P<symbol>[^(]+) \()?(?P<path>[^()]+?):{_N}(?::\d+)?\)?(?: \{{)?$"
-    rf"|at (?P<symbol2>[^(]+) \(eval at .*\((?P<path2>[^()]+):(?P<line2>\d{{1,7}}):\d+\)"
+    rf"|at (?P<symbol2>[^(]+) \(eval at .*\((?P<path2>[^()]+):{_N2}:\d+\)"
 )
 _NATIVE = re.compile(
     rf"(?:\#\d+|\d+\#|frame \#\d+:)\s+(?:0x[0-9a-fA-F]+ )?(?:in )?(?P<symbol>.*\S) (?:at|in) "
     rf"(?P<path>[^\s():]+):{_N}(?::\d+)?$"
-    rf"|\#\d+\s+0x[0-9a-fA-F]+ in (?P<symbol2>.+) (?P<path2>[^\s():]+):(?P<line2>\d{{1,7}})(?::\d+)?$"
+    rf"|\#\d+\s+0x[0-9a-fA-F]+ in (?P<symbol2>.+) (?P<path2>[^\s():]+):{_N2}(?::\d+)?$"
 )
 _PHP = re.compile(rf"\#\d+ (?P<path>[^\s(][^(]*\.\w+)\({_N}\): (?P<symbol>\S.*)")
 _DART = re.compile(
@@ -47,11 +48,13 @@ _APPLE = re.compile(rf"\d+\s+\S+\s+0x[0-9a-f]+ (?P<symbol>.+?) \+ \d+ \((?P<path
 _FIREFOX = re.compile(rf"(?P<symbol>[^\s@]*)@(?P<path>[^\s@]\S*?):{_N}:\d+$")
 _HASKELL = re.compile(rf"(?P<symbol>[\w.']+), called at (?P<path>[^\s:]+):{_N}:\d+ in ")
 _RUBY = re.compile(
-    rf"(?:\d+: )?(?:from |# )?(?P<path>[^\s:'\"()]+):{_N}(?::\d+)?:?\s*in [`'‘](?P<symbol>[^'`’]+)['’]"
+    rf"(?:\d+: )?(?:from |# )?(?P<path>[^\s:'\"()]+):{_N}(?::\d+)?:?\s*in "
+    r"[`'\u2018](?P<symbol>[^'`\u2019]+)['\u2019]"
 )
 _LUA = re.compile(
     rf"(?P<path>[^\s:'\"()]+):{_N}: in (?:(?:local |upvalue |global )?(?:function|method|field|"
-    rf"local|upvalue|metamethod) [<'‘](?P<symbol>[^'>’]+)[>'’]|(?P<symbol2>main chunk))"
+    rf"local|upvalue|metamethod) [<'\u2018](?P<symbol>[^'>\u2019]+)[>'\u2019]"
+    r"|(?P<symbol2>main chunk))"
 )
 _GO = re.compile(rf"(?P<path>[^\s:()]+\.(?:go|s)):{_N}(?: \+0x[0-9a-f]+)?$")
 _GO_CALL = re.compile(
@@ -63,21 +66,23 @@ _ELIXIR = re.compile(
 )
 _ZIG = re.compile(rf"(?P<path>[^\s:]+):{_N}:\d+: 0x[0-9a-f]+ in (?P<symbol>\S+)")
 _JULIA = re.compile(rf"@ (?:[A-Z]\w+ )?(?P<path>[^\s:]+\.jl):{_N}$")
-_VITEST = re.compile(rf"❯ (?:(?P<symbol>[\w.<>$]+) )?(?P<path>[^\s:]+):{_N}:\d+$")
+_VITEST = re.compile(rf"\u276f (?:(?P<symbol>[\w.<>$]+) )?(?P<path>[^\s:]+):{_N}:\d+$")
 _PANICKED = re.compile(
     rf"thread '[^']*'(?: \(\d+\))? panicked at (?:'.*', )?(?P<path>[^\s:']+):{_N}:\d+:?$"
 )
 _PHP_THROWN = re.compile(
-    rf".* in (?P<path>\S[^()\"]*\.php)(?::| on line ){_N}$|thrown in (?P<path2>\S+) on line (?P<line2>\d{{1,7}})$"
+    rf".* in (?P<path>\S[^()\"]*\.php)(?::| on line ){_N}$"
+    rf"|thrown in (?P<path2>\S+) on line {_N2}$"
 )
 _PYTEST = re.compile(
     rf"(?P<path>[\w./\\-]+\.py):{_N}:\s*(?:in (?P<symbol>[\w.<>]+)|(?P<error>[\w.]*)$)"
 )
 _SWIFT = re.compile(
-    rf"(?P<path>[\w./+-]+\.swift):{_N}: Fatal error:|Fatal error: .*: file (?P<path2>[^,\s]+), line (?P<line2>\d{{1,7}})"
+    rf"(?P<path>[\w./+-]+\.swift):{_N}: Fatal error:"
+    rf"|Fatal error: .*: file (?P<path2>[^,\s]+), line {_N2}"
 )
 _PERL = re.compile(rf"(?:.* )?(?:called )?at (?P<path>\S+\.(?:pl|pm|t)) line {_N}\.?$")
-_ASSERT = re.compile(rf"[\w./-]+: (?P<path>[^\s:]+):{_N}: (?P<symbol>.+): Assertion [`'‘]")
+_ASSERT = re.compile(rf"[\w./-]+: (?P<path>[^\s:]+):{_N}: (?P<symbol>.+): Assertion [`'\u2018]")
 
 # Which patterns may match a line, by how it begins. The last ones are tried for all lines that
 # have a line number.
@@ -88,34 +93,37 @@ _BY_START: Sequence[tuple[str, Sequence[re.Pattern[str]]]] = (
     ("frame #", (_NATIVE,)),
     ("==", (_VALGRIND,)),
     ("@ ", (_JULIA,)),
-    ("❯ ", (_VITEST,)),
+    ("\u276f ", (_VITEST,)),
     ("thread '", (_PANICKED,)),
     ("Raised", (_OCAML,)), ("Called from", (_OCAML,)), ("Re-raised", (_OCAML,)),
     ("package:", (_DART_CHAIN,)),
 )  # fmt: skip
 _ANYWHERE: Sequence[tuple[str, re.Pattern[str]]] = (
-    (" in ", _RUBY), (":in ", _RUBY), (": in ", _LUA), (".py:", _PYTEST), (".go:", _GO), (".s:", _GO),
-    (".ex", _ELIXIR), (".erl:", _ELIXIR), ("called at ", _HASKELL), ("@", _FIREFOX),
+    (" in ", _RUBY), (":in ", _RUBY), (": in ", _LUA), (".py:", _PYTEST), (".go:", _GO),
+    (".s:", _GO),     (".ex", _ELIXIR), (".erl:", _ELIXIR), ("called at ", _HASKELL), ("@", _FIREFOX),
     (": 0x", _ZIG), (".dart ", _DART_CHAIN), (" in ", _PHP_THROWN), ("0x", _APPLE),
-    ("# ", _NATIVE), ("Assertion ", _ASSERT), ("Fatal error", _SWIFT), (" line ", _PERL), 
+    ("# ", _NATIVE), ("Assertion ", _ASSERT), ("Fatal error", _SWIFT), (" line ", _PERL),
 )  # fmt: skip
-_HAS_NUMBER = re.compile(r"[:(]\d|:line \d| line \d|\w\(\w+ (?:Method|Source)\)| \d+:\d")
+_DIGIT = re.compile(r"\d")
+_HAS_NUMBER = re.compile(r"[:( ]\d")
+_MAX_LINE_CHARS = 1_000
 
-# Python and pytest print the innermost frame last.
-_INNERMOST_LAST = frozenset({_PYTHON, _PYTEST})
+# Where another trace begins, and lines of traces that say nothing about the code.
 _BOUNDARY = re.compile(
-    r"Traceback \(|Caused by\b|Suppressed:|goroutine \d+ \[|thread '|(?:_{3,}|={3,}) |During handling of"
-    r"|The above exception|Thread \d|-{4} .* -{4}|\d+\) |stack backtrace:|Exception in thread|●|#0\s"
+    r"Traceback \(|Caused by\b|Suppressed:|goroutine \d+ \[|thread '|(?:_{3,}|={3,}) "
+    r"|During handling|The above exception|Thread \d|-{4} .* -{4}|\d+\) |stack backtrace:"
+    r"|Exception in thread|#0\s|\u25cf"
 )
-# Lines of traces that say nothing about the code.
+_BOUNDARY_STARTS = frozenset("TCSgt_=D-sE#\u25cf0123456789")
 _NOISE = re.compile(
     r"Traceback \(most recent|goroutine \d+ \[|During handling of the above|The above exception was"
-    r"|stack backtrace:|stack trace(?:back)?:|\[C\]: in |\.\.\. \d+ (?:more|common frames)|\[signal |note: (?:run with|Some details)"
-    r"|CallStack \(from|at (?:async |new )?[\w.$<>\[\] ]+ \((?:<anonymous>|index \d+|native)\)$|at <anonymous>$"
-    r"|at [\w.`<>\[\],$+]+\(.*\)$|Thread \d\S* .*most recent call first|--- End of .*trace|\#\d+ (?:\{main\}|\[internal function\].*)$"
-    r"|created by |exit status \d+$|<asynchronous suspension>|Process finished|\(lldb\)|\(gdb\)",
-    re.IGNORECASE,
+    r"|[Ss]tack (?:back)?trace(?:back)?:|\[C\]: in |\.\.\. \d+ (?:more|common frames)|\[signal "
+    r"|note: (?:run with|Some details)|CallStack \(from|at <anonymous>$|created by "
+    r"|exit status \d+$|at (?:async |new )?[\w.$<>\[\] ]+ \((?:<anonymous>|index \d+|native)\)$"
+    r"|--- End of .*trace|at [\w.`<>\[\],$+]+\(.*\)$|Thread \d\S* .*most recent call first"
+    r"|\#\d+ (?:\{main\}|\[internal function\].*)$|<asynchronous suspension>|Process finished"
 )
+_NOISE_STARTS = frozenset("TgDsS[.nCae-#<P")
 _MOST_RECENT_FIRST = "most recent call first"
 
 
@@ -123,10 +131,17 @@ _MOST_RECENT_FIRST = "most recent call first"
 class _Trace:
     """The frames of a trace, in the order of the lines."""
 
-    pattern: re.Pattern[str] | None = None
-    last_line: int = -1
-    innermost_last: bool = False
+    pattern: re.Pattern[str]
+    last_line: int
+    innermost_last: bool
     frames: list[TaskPath] = field(default_factory=list)
+
+    def goes_on(self, pattern: re.Pattern[str], index: int) -> bool:
+        """Whether a frame in a line belongs to the trace."""
+        if pattern is self.pattern is _PYTEST:  # shows the source of whole functions
+            return True
+        is_related = any({self.pattern, pattern} <= group for group in _RELATED)
+        return is_related or (pattern is self.pattern and index - self.last_line <= _GAP_LINES)
 
     def numbered(self) -> list[TaskPath]:
         """The frames with their numbers, innermost first."""
@@ -143,35 +158,29 @@ class Traces:
 
 
 def read_traces(lines: Sequence[str], skip: frozenset[int]) -> Traces:
-    """The frames of the traces among lines without those of ``skip``; each trace innermost first."""
+    """The frames of the traces among lines without those of ``skip``, each innermost first."""
     traces: list[_Trace] = []
     taken: set[int] = set()
-    current = _Trace()
+    current: _Trace | None = None
     is_reversed = False
     for index, line in enumerate(lines):
-        if index in skip:
-            continue
         text = line.strip()
-        if _BOUNDARY.match(text) and not (text[0] == "#" and current.pattern is _PHP_THROWN):
-            current = _Trace()
+        if not text or index in skip or len(text) > _MAX_LINE_CHARS:
+            continue
+        if text[0] in _BOUNDARY_STARTS and _BOUNDARY.match(text):
+            is_thrown = current is not None and current.pattern is _PHP_THROWN
+            current = current if is_thrown and text[0] == "#" else None
             is_reversed = _MOST_RECENT_FIRST in text
-        match = _match(text)
+        match = _match(text) if _DIGIT.search(text) else None
         frame = _frame(match, lines, index) if match else None
         if match is None or frame is None:
-            if _NOISE.match(text[:500]):
+            if text[0] in _NOISE_STARTS and _NOISE.match(text):
                 taken.add(index)
             continue
         taken.update(_lines_of(match.re, lines, index))
-        ends = current.pattern is not match.re or index - current.last_line > _GAP_LINES
-        is_one_pytest = current.pattern is _PYTEST is match.re
-        if current.pattern is None or (ends and not is_one_pytest and not _goes_on(current, match)):
-            current = _Trace(match.re)
+        if current is None or not current.goes_on(match.re, index):
+            current = _Trace(match.re, index, _is_innermost_last(match) and not is_reversed)
             traces.append(current)
-        current.innermost_last = (
-            not is_reversed
-            and (match.re in _INNERMOST_LAST or (match.re is _RUBY and text[:1].isdigit()))
-            or (current.innermost_last and match.re is _RUBY)
-        )
         if frame not in current.frames or match.re is not _PHP_THROWN:
             current.frames.append(frame)
         current.last_line = index
@@ -179,22 +188,20 @@ def read_traces(lines: Sequence[str], skip: frozenset[int]) -> Traces:
     return Traces(tuple(frames), frozenset(taken))
 
 
-# Several patterns for the frames of a runtime.
-_RELATIVES: Sequence[frozenset[re.Pattern[str]]] = (
-    frozenset({_JAVA, _CSHARP, _V8}), frozenset({_NATIVE, _PHP_THROWN, _PHP}),
-    frozenset({_PANICKED, _V8}), frozenset({_RUBY, _LUA}), frozenset({_ASSERT, _NATIVE}),
+def _is_innermost_last(match: re.Match[str]) -> bool:
+    """Python and pytest print the innermost frame last; so did Ruby, with numbers before frames."""
+    return match.re in {_PYTHON, _PYTEST} or (match.re is _RUBY and match[0][0].isdigit())
+
+
+# Several patterns for the frames of a trace.
+_RELATED: Sequence[frozenset[re.Pattern[str]]] = (
+    frozenset({_JAVA, _V8}), frozenset({_CSHARP, _V8}), frozenset({_PHP_THROWN, _PHP}),
+    frozenset({_PANICKED, _V8}), frozenset({_ASSERT, _NATIVE}),
 )  # fmt: skip
 
 
-def _goes_on(trace: _Trace, match: re.Match[str]) -> bool:
-    """Whether a frame of another pattern belongs to the trace."""
-    pair = {trace.pattern, match.re}
-    is_near = match.re is not trace.pattern and any(pair <= set(group) for group in _RELATIVES)
-    return is_near
-
-
 def _match(text: str) -> re.Match[str] | None:
-    if len(text) > 1_000 or _HAS_NUMBER.search(text) is None:
+    if _HAS_NUMBER.search(text) is None:
         return None
     for start, patterns in _BY_START:
         if text.startswith(start):
