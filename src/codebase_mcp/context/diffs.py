@@ -19,9 +19,10 @@ _HEADER = re.compile(
 )
 _OLD = re.compile(r"--- (?P<path>[^\t\r\n]+)")
 _NEW = re.compile(r"\+\+\+ (?P<path>[^\t\r\n]+)")
-_SIGNATURE = re.compile(r"-- $|-- \n?$")
 _STAT = re.compile(r" (?:[\w./{} =>-]+) +\| +(?:\d+|Bin)\b| \d+ files? changed")
 _WORD = re.compile(r"[^\W\d]\w+")
+_FIRST_CHARS = frozenset("@d-+inorscBG\\I=O ")
+_SIDE = re.compile(r"^[abciow12]/(?=.)")
 MAX_WORDS = 400
 
 
@@ -46,20 +47,19 @@ class _Reader:
 
     def read(self, lines: Sequence[str]) -> None:
         for index, line in enumerate(lines):
-            if self._in_hunk(line) or self._heads(line, lines, index):
+            is_hunk = self.left != (0, 0) and self._in_hunk(line)
+            if is_hunk or (line[:1] in _FIRST_CHARS and self._heads(line, lines, index)):
                 self.taken.add(index)
 
     def _in_hunk(self, line: str) -> bool:
         old, new = self.left
-        if old <= 0 and new <= 0:
-            return False
         sign = line[:1]
         if sign == "+" and new > 0:
             self.left = old, new - 1
         elif sign == "-" and old > 0:
             self.left = old - 1, new
         elif sign in ("", " ", "\t"):
-            self.left = old - 1, new - 1
+            self.left = max(0, old - 1), max(0, new - 1)
             return True
         elif sign == "\\":
             return True
@@ -101,13 +101,13 @@ class _Reader:
                 return False  # an item of a list after the diff
             self._add_words(line[1:])
             return True
-        return _STAT.match(line) is not None
+        return line[:1] == " " and ("|" in line or "changed" in line) and bool(_STAT.match(line))
 
     def _name(self, written: str) -> None:
         path = written.strip().strip('"')
         if _is_null(path):
             return
-        self.path = re.sub(r"^[abciow12]/(?=.)", "", path)
+        self.path = _SIDE.sub("", path)
         self.paths.setdefault(self.path, None)
 
     def _add_words(self, text: str) -> None:

@@ -10,51 +10,61 @@ MAX_MESSAGE_CHARS = 200
 MIN_PIECE_CHARS = 8
 
 _QUOTES = re.compile(
-    r'(?<![\w"])"([^"\n]{3,200})"(?![\w"])|“([^”\n]{3,200})”|(?<![\w\')\]])\'([^\'\n]{3,200})\'(?![\w\'])'
-    r"|‘([^’\n]{3,200})’|«([^»\n]{3,200})»"
+    r"""(?<![\w"])"([^"\n]{3,200})"(?![\w"])|\u201c([^\u201d\n]{3,200})\u201d|«([^»\n]{3,200})»
+      |(?<![\w')\]])'([^'\n]{3,200})'(?![\w'])|\u2018([^\u2019\n]{3,200})\u2019""",
+    re.VERBOSE,
 )
 
-_ERROR_NAME = (
-    r"(?:[\w$]+(?:\.|::|\\|/))*(?P<name>_*[A-Z]\w*(?:Error|Exception|Warning|Failure|Fault|Interrupt"
-    r"|Violation|Timeout|Abort|Panic|Exit|NotFound|DoesNotExist|Errno::\w+))"
-)
+# What stands before the class of an error: marks of pytest, of the JVM, of browsers, of PHP.
 _RAISED = re.compile(
-    r"(?:E {2,}|Caused by: |Caused: |Suppressed: |Unhandled exception\. |Unhandled Exception: |\[cause\]: "
-    r"|(?:\[ERROR\] |ERROR )?Exception in thread \"[^\"]*\" |(?:Unhandled|Uncaught)(?: \w+)? (?:\(in promise\) )?"
-    r"|PHP (?:Fatal error|Warning|Notice):\s+(?:Uncaught )?|Fatal error: Uncaught |FATAL |\*\* \("
-    r"|---> |!!! |Error: |- |\d+\) |--> |\[\w+\] )*"
-    + _ERROR_NAME
-    + r"(?:\)|\b)(?:\s?\[\w+\])?(?:(?::| -|\))\s*(?P<message>.*)|$)"
+    r"""(?:E\ {2,}|Caused\ by:\ |Caused:\ |Suppressed:\ |Unhandled\ [Ee]xception[.:]\ |\[cause\]:[ ]
+        |(?:\[ERROR\]\ |ERROR\ )?Exception\ in\ thread\ "[^"]*"\ |Fatal\ error:\ Uncaught\ |FATAL[ ]
+        |(?:Unhandled|Uncaught)(?:\ \w+)?\ (?:\(in\ promise\)\ )?|\*\*\ \(|-{1,3}>?\ |!!!\ |Error:[ ]
+        |\d+\)[ ]
+        |PHP\ (?:Fatal\ error|Warning|Notice):\s+(?:Uncaught\ )?|\[\w+\]\ )*+
+    (?:[\w$]++(?:\.|::|\\|/))*+(?P<name>_*[A-Z]\w*(?:Error|Exception|Warning|Failure|Fault|Interrupt
+        |Violation|Timeout|Abort|Panic|Exit|NotFound|DoesNotExist)|Errno::\w+)
+    (?:\)|\b)(?:\s?\[\w+\])?(?:(?::|\ -|\))\s*(?P<message>.*)|$)""",
+    re.VERBOSE,
 )
 # A message after the location of a Ruby trace: `x.rb:1:in 'f': message (NoMethodError)`.
 _RUBY = re.compile(
-    r".*: in? ?['`‘][^'’]+['’]: (?P<message>.*) \((?P<name>[A-Z][\w:]*)\)$|.*:in [`'][^'`]+': (?P<message2>.*) \((?P<name2>[A-Z][\w:]*)\)$"
+    r".*:\s?in ['`\u2018][^'`\u2019]+['\u2019]: (?P<message>.*) \((?P<name>[A-Z][\w:]*)\)$"
 )
 _FAILED = re.compile(
-    r"(?:panic: |fatal error: |fatal: |Fatal error: |FATAL: |lua\w*: (?:\S+:\d+: )?|error(?:\[E\d+\])?: |Error: |ERROR: |"
-    r"rejected promise: |AssertionError: |abort: |\S+: error: |E: |npm ERR! |Traceback: |Uncaught |SUMMARY: "
-    r"|==\d+==ERROR: |runtime error: |libc\+\+abi: |terminating due to )(?P<message>\S.*)"
+    r"""(?:panic|(?:[Ff]atal|FATAL)(?:\ error)?|lua\w*|error(?:\[E\d+\])?|Error|ERROR|abort
+      |rejected\ promise|AssertionError|\S+:\ error|E|npm\ ERR!|Traceback|Uncaught|SUMMARY|==\d+==ERROR|runtime\ error
+      |libc\+\+abi):\ (?:\S+:\d+:\ )?(?P<message>\S.*)""",
+    re.VERBOSE,
 )
-_LEVEL = r"(?:TRACE|DEBUG|INFO|NOTICE|WARN(?:ING)?|ERROR|ERR|CRITICAL|CRIT|FATAL|SEVERE|PANIC)"
-_TIME = r"\[?(?:\d{4}[-/.]\d\d[-/.]\d\d[T ]?)?(?:\d\d:\d\d(?::\d\d)?(?:[.,]\d+)?)?(?:Z|[+-]\d\d:?\d\d| UTC)?\]?"
+_TIME = (
+    r"\[?(?:\d{4}[-/.]\d\d[-/.]\d\d[T ]?)?(?:\d\d:\d\d(?::\d\d)?(?:[.,]\d+)?)?"
+    r"(?:Z|[+-]\d\d:?\d\d| UTC)?\]?"
+)
 _LOGGED = re.compile(
-    rf"(?:{_TIME}\s*)?[-|:]?\s*(?:\[[^\]]{{1,40}}\]\s*)*?[\[(<]?(?P<level>{_LEVEL}|error|warn|warning|fatal)[\])>]?"
-    r"(?:\s*[-:|]\s*|\s+|(?=\[))(?:\[[^\]]{1,60}\]\s*|\([^)]{1,40}\)\s*)*(?:(?:[\w$-]+[./:])+[\w$-]+(?:\s*[-:]\s+|\s+[-:]\s*))?(?P<message>\S.*)"
+    rf"(?:{_TIME}\s*)?[-|:]?\s*(?:\[[^\]]{{1,40}}\]\s*)*?[\[(<]?(?P<level>TRACE|DEBUG|INFO|NOTICE"
+    r"|WARN(?:ING)?|ERROR|ERR|CRITICAL|CRIT|FATAL|SEVERE|PANIC|error|warn|warning|fatal)[\])>]?"
+    r"(?:\s*[-:|]\s*|\s+|(?=\[))(?:\[[^\]]{1,60}\]\s*|\([^)]{1,40}\)\s*)*"
+    # the logger
+    r"(?:[\w$-]++(?:[./:][\w$-]++)*+(?:\s*[-:]\s+|\s+[-:]\s*))?(?P<message>\S.*)"
 )
 _HAS_TIME = re.compile(r"\[?\d{4}[-/.]\d\d[-/.]\d\d[T ]|\[?\d\d:\d\d:\d\d")
 _KEY_VALUE = re.compile(
-    r"(?:\"(?:msg|message|error|err)\":\s*\"|(?:^|\s)(?:msg|message|error|err)=\")([^\"]{3,200})\""
+    r"(?:\"(?:msg|message|error|err)\":\s*\"|(?:^|\s)(?:msg|message|error|err)=\")"
+    r"([^\"]{3,200})\""
 )
 
 # What a message's source has as a placeholder: addresses, numbers, paths, quoted values.
 _VARIABLE = re.compile(
     r"""https?://\S+|\b0x[0-9a-fA-F]+\b|\b[0-9a-fA-F]{8}-[0-9a-fA-F-]{27}\b|\b[0-9a-f]{12,40}\b
-      |(?:\b(?:in|at|from)\ )?(?<![\w./])(?:[A-Za-z]:\\|~?/|\.{1,2}/)[\w./\\@+-]+(?:\ on\ line)?|\b[\w@+-]+(?:/[\w.@+-]+)+
-      |(?<![\w"'`])(?:"[^"]{1,80}"|'[^']{1,80}'|`[^`]{1,80}`|‘[^’]{1,80}’|“[^”]{1,80}”|<[^<>]{1,80}>)
-      |\{[^{}]{0,80}\}|\[[^\[\]]{0,80}\]
-      |(?<![\w.])[-+]?\d+(?:[.,:]\d+)*(?:\s?(?:ms|s|%|[kKMG]i?B))?\b|\.{3,}|…""",
+      |(?:\b(?:in|at|from)\ )?(?<![\w./])(?:[A-Za-z]:\\|~?/|\.{1,2}/)[\w./\\@+-]+(?:\ on\ line)?
+      |\b[\w@+-]++(?:/[\w.@+-]++)+
+      |(?<![\w"'`])(?:"[^"]{1,80}"|'[^']{1,80}'|`[^`]{1,80}`|<[^<>]{1,80}>)
+      |\u2018[^\u2019]{1,80}\u2019|\u201c[^\u201d]{1,80}\u201d|\{[^{}]{0,80}\}|\[[^\[\]]{0,80}\]
+      |(?<![\w.])[-+]?\d+(?:[.,:]\d+)*(?:\s?(?:ms|s|%|[kKMG]i?B))?\b|\.{3,}|\u2026""",
     re.VERBOSE,
 )
+_LOG_STARTS = frozenset("[(<0123456789TDINWECFSPewf")
 _OPEN = re.compile(r"\([^()]{0,20}$")
 _EDGE = " \t\r\n.,:;-=()[]{}<>\"'`|*#>!?"
 
@@ -92,7 +102,9 @@ def read_failures(lines: Sequence[str], skip: frozenset[int]) -> Failures:
         elif match := _FAILED.match(text):
             messages.append(match["message"])
             taken.add(index)
-        elif message := _log_message(text):
+        elif (text[0] in _LOG_STARTS or '="' in text or '":' in text) and (
+            message := _log_message(text)
+        ):
             logged.append(message)
             taken.add(index)
     return Failures((*messages, *logged), tuple(errors), frozenset(taken))
@@ -101,8 +113,7 @@ def read_failures(lines: Sequence[str], skip: frozenset[int]) -> Failures:
 def _raised(text: str) -> tuple[str, str] | None:
     """The class of an error and its message."""
     if text.endswith(")") and "in " in text and (match := _RUBY.match(text)):
-        name = match["name"] or match["name2"]
-        return name.rpartition("::")[2], match["message"] or match["message2"]
+        return match["name"].rpartition("::")[2], match["message"]
     match = _RAISED.match(text)
     if match is None:
         return None

@@ -12,9 +12,11 @@ _ROLE = re.compile(r":(?:\w+:)?[\w+-]+:`[~!.]?([\w.]+)(?:\(\))?`")
 
 # A qualified name, with what shows that it is a call.
 _NAME = re.compile(
-    r"(?<![\w/@.-])[^\W\d][\w$]*+(?:(?:\.|::|->|\#)~?[^\W\d][\w$]*+)*+[!?]?(?P<call>\(\)?)?"
+    r"(?<![\w/@.-])[^\W\d][\w$]*+(?:(?:\.|::|->|\#)~?[^\W\d][\w$]*+)*+(?:[!?]?\(\)?)?"
 )
-_QUOTED_NAME = re.compile(r"(?<!\w)['\"`‘“]([^\W\d][\w.]{2,60})['\"`’”](?!\w)")
+_QUOTED_NAME = re.compile(r"(?<!\w)['\"`\u2018“]([^\W\d][\w.]{2,60})['\"`\u2019”](?!\w)")
+_SINGLE = re.compile(r"[^\W\d][\w$]*+(?:(?:\.|::|->|#|-)~?[\w$]++)*+[!?]?")
+_SEPARATOR = re.compile(r"[.#]|::|->")
 _FLAG = re.compile(r"(?<![\w-])--[A-Za-z][\w-]*[A-Za-z\d]")
 _CONSTANT = re.compile(r"[A-Z][A-Z\d]*(?:_[A-Z\d]+)+|_+[A-Z]+(?:_[A-Z\d]+)*")
 _SNAKE = re.compile(r"_*[^\W_A-Z]+(?:_+[^\W_]+)+_*|__\w+__|_[^\W\d_]\w+")
@@ -25,8 +27,8 @@ _PASCAL = re.compile(
 
 # Words of more than a hump that are not code: products, formats, units.
 _NOT_CODE = frozenset(
-    """GitHub GitLab JavaScript TypeScript CoffeeScript PostgreSQL MySQL MariaDB SQLite MongoDB NoSQL
-    macOS iOS iPadOS iPhone iPad tvOS watchOS MacBook LinkedIn YouTube StackOverflow DevOps OpenSSL
+    """GitHub GitLab JavaScript TypeScript CoffeeScript PostgreSQL MySQL MariaDB SQLite MongoDB
+    NoSQL     macOS iOS iPadOS iPhone iPad tvOS watchOS MacBook LinkedIn YouTube StackOverflow DevOps OpenSSL
     LibreSSL WebAssembly WebSocket WebSockets NodeJS VSCode PyPI LaTeX OpenAPI GraphQL RabbitMQ
     JetBrains IntelliJ PyCharm WebStorm OpenJDK FreeBSD OpenBSD NetBSD DragonFly PowerShell
     CircleCI TravisCI AppVeyor BitBucket CloudFlare DigitalOcean OAuth OpenID URLs APIs IDs PRs CLIs
@@ -60,7 +62,7 @@ def names_of_span(span: str) -> Iterator[str]:
     """The identifiers of a code span: itself if it is a single one, else those in it."""
     text = span.strip("~!;:, ").removeprefix("@").removeprefix("$")
     bare = text.removesuffix("()")
-    if re.fullmatch(r"[^\W\d][\w$]*(?:(?:\.|::|->|#|-)~?[\w$]+)*[!?]?", bare):
+    if _SINGLE.fullmatch(bare):
         if bare.lower() not in _KEYWORDS and not is_file_name(bare) and len(bare) > 1:
             yield bare
         return
@@ -75,38 +77,35 @@ def quoted_names(message: str) -> Iterator[str]:
 
 
 def names_of_code(text: str) -> Iterator[str]:
-    """The identifiers of a piece of code that are not plain words, and its calls."""
-    for match in _FLAG.finditer(text):
-        yield match[0]
-    for match in _NAME.finditer(text):
-        name = _bare(match)
-        is_call = match["call"] is not None and name.lower() not in _KEYWORDS and len(name) > 2
-        if is_call or is_code_word(name):
-            yield name
+    """The identifiers of a piece of code that are no plain words, and its calls."""
+    yield from _names(text, "(")
 
 
 def names_of_prose(text: str) -> Iterator[str]:
     """The words of a sentence that can only be code."""
-    for match in _FLAG.finditer(text):
-        yield match[0]
+    yield from _names(text, "()")
+
+
+def _names(text: str, call: str) -> Iterator[str]:
+    """Flags, words that can only be code, and words with the mark of a call behind them."""
+    if "--" in text:
+        for match in _FLAG.finditer(text):
+            yield match[0]
     for match in _NAME.finditer(text):
-        name = _bare(match)
-        is_call = (match["call"] or "").endswith("()") and len(name) > 1
-        if is_call or is_code_word(name):
+        name = match[0]
+        if name.isalpha() and (name.islower() or name[1:].islower()):
+            continue  # a plain word, as most are
+        is_call = name.endswith(call)
+        name = name.rstrip("()?!").removeprefix("this.").removeprefix("self.")
+        if (is_call and len(name) > 2 and name.lower() not in _KEYWORDS) or is_code_word(name):
             yield name
-
-
-def _bare(match: re.Match[str]) -> str:
-    end = match.end() if match["call"] is None else match.start("call")
-    name = match.string[match.start() : end].rstrip("?!" if match["call"] is None else "")
-    return name.removeprefix("this.").removeprefix("self.")
 
 
 def is_code_word(word: str) -> bool:
     """Whether a word can only be a name of code: snake_case, camelCase, a.b, A::b, TWO_WORDS."""
     if len(word) < 3 or len(word) > _MAX_NAME or word in _NOT_CODE:
         return False
-    if re.search(r"[.#]|::|->", word):
+    if _SEPARATOR.search(word):
         return _is_qualified(word)
     return any(pattern.fullmatch(word) for pattern in (_CONSTANT, _SNAKE, _CAMEL, _PASCAL))
 
@@ -114,7 +113,7 @@ def is_code_word(word: str) -> bool:
 def _is_qualified(word: str) -> bool:
     if "::" in word or "->" in word:
         return True
-    parts = re.split(r"[.#]", word)
+    parts = word.replace("#", ".").split(".")
     if is_file_name(word) or _DOMAIN.search(parts[-1]) or "" in parts:
         return False
     if all(len(part) < 2 for part in parts) or word.lower() in {"e.g", "i.e", "a.k.a", "vs.net"}:

@@ -43,13 +43,16 @@ _RULE = re.compile(r"\s{2,}[\w@/-]+$|\[(?:-W)?[\w=,+-]+\]$|\s[\w@-]+(?:/[\w-]+)+
 
 # Other lines of programs, which are no sentences.
 _OUTPUT = re.compile(
-    r"""\d*\s*\|(?:\s|$)|[\^~]{2,}|=\ (?:note|help):|error(?:\[E\d+\])?:\ |warning:\ |note:\ |help:\ |npm\ ERR!
-      |make(?:\[\d+\])?:\ |For\ more\ information\ about|error:\ aborting|Found\ \d+\ error|ninja:\ |collect2:
+    r"""\d*\s*\|(?:\s|$)|[\^~]{2,}|=\ (?:note|help):|error(?:\[E\d+\])?:\ |(?:warning|note|help):\s
+      |npm\ ERR!|make(?:\[\d+\])?:\ |For\ more\ information\ about|Found\ \d+\ error|ninja:[ ]
+      |collect2:
       |\d+\ (?:passed|failed|errors?|warnings?)\b|Tests?:?\ +(?:run:|\d)|FAILED\ \(|Ran\ \d+\ tests?
       |\[(?:INFO|ERROR|WARNING|DEBUG|WARN)\]|Test\ Suites:|Snapshots:|BUILD\ FAILED|test\ result:
-      |FAIL(?:$|\t)|PASS(?:$|\ )|ok\s+\S+\s+[\d.]+s|\(?compared\ using\ |platform\ (?:linux|darwin|win32)\ --
+      |FAIL(?:$|\t)|PASS(?:$|\ )|ok\s+\S+\s+[\d.]+s|\(?compared\ using\s
+      |platform\ (?:linux|darwin|win32)\ --
       |\S+:\ (?:In|At)\ (?:\w+\ )?(?:function|constructor|destructor|top\ level|global)
-      |(?:Failures?|Failed\ examples|Error):$|Failure/Error:\ |expect\(|There\ (?:was|were)\ \d+\ failure
+      |(?:Failures?|Failed\ examples|Error):$|Failure/Error:\ |expect\(
+      |There\ (?:was|were)\ \d+\ failure
       |(?:expected|Expected|received|Received|got|actual):\ |Failed\ asserting\ that
       |[-=_\#*~+]{4,}|=+\ .*\ =+$|_{3,}\ .*\ _{3,}$|-{3,}\ .*\ -{3,}$|E\ {2,}|>\ {3}|[>$]\ \S""",
     re.VERBOSE,
@@ -82,7 +85,7 @@ class Output:
 
 
 def read_output(lines: Sequence[str], skip: frozenset[int], text: str) -> Output:
-    """What compilers, linters and test runners said in lines of a text without those of ``skip``."""
+    """What compilers, linters and test runners said in lines without those of ``skip``."""
     output = Output()
     reports = TestReports(text)
     file: str | None = None  # of the rows of a linter that follow

@@ -72,6 +72,7 @@ _SCHEME = re.compile(
 )
 _HOST = re.compile(r"https?://[^/\s]+/(?:@fs/)?")
 _QUERY = re.compile(r"[?#].*$", re.DOTALL)
+_WORD = re.compile(r"\w")
 _DRIVE = re.compile(r"/?[A-Za-z]:(?=/)")
 
 
@@ -85,8 +86,9 @@ def clean_path(written: str) -> str:
         else:
             path = _HOST.sub("", path) if path.startswith("http") else _SCHEME.sub("", path)
     path = path.removeprefix("async ").lstrip("@")
-    path = re.sub(r"^(?:\./)+", "", path)
-    return path if not _DRIVE.match(path) else path.lstrip("/")
+    while path.startswith("./"):
+        path = path[2:]
+    return path.lstrip("/") if path[:1] == "/" and _DRIVE.match(path) else path
 
 
 def is_library(path: str) -> bool:
@@ -173,9 +175,9 @@ def is_file_name(path: str, *, needs_folder: bool = True) -> bool:
     lower = name.lower()
     if lower in LANGUAGE_BY_NAME:
         # "build" and "workspace" are words, "Makefile" is not.
-        return lower != name or "." in name[1:] or lower.endswith("file")
+        return "." in name[1:] or lower.endswith("file") or (name.isupper() and len(name) > 4)
     stem, _, extension = lower.rpartition(".")
-    if not stem or extension not in _EXTENSIONS or not re.search(r"\w", stem):
+    if not stem or extension not in _EXTENSIONS or not _WORD.search(stem):
         return False
     if folder or not needs_folder:
         return not name.startswith("..")

@@ -109,9 +109,11 @@ class _Reader:
             self._close()
             self.was_empty = True
             return
-        if "<" in line and self._folds(stripped):
-            self._close()
-        elif self._is_heading(line, stripped, index) or self._is_dropped(line, stripped):
+        if (
+            ("<" in line and self._folds(stripped))
+            or self._is_heading(line, stripped, index)
+            or self._is_dropped(line, stripped)
+        ):
             self._close()
         elif stripped[0] == ">":
             self._close()
@@ -152,15 +154,11 @@ class _Reader:
 
     def _folds(self, stripped: str) -> bool:
         """Whether a line begins or ends a part that is folded away."""
-        if "<details" in stripped:
+        begins, ends = "<details" in stripped, "</details" in stripped
+        if begins or ends:
             self._close()
-            self.details += 1
-            return True
-        if "</details" in stripped:
-            self._close()
-            self.details = max(0, self.details - 1)
-            return True
-        return False
+            self.details = max(0, self.details + begins - ends)
+        return begins or ends
 
     def _is_heading(self, line: str, stripped: str, index: int) -> bool:
         """Whether a line is a heading: with marks, underlined, or a template's with a colon."""
@@ -195,9 +193,8 @@ class _Reader:
         if len(line) > MAX_MARK_CHARS:
             return False
         has_begun = bool(self.prose.paragraphs or self.open)
-        if is_courtesy(stripped) or ((has_begun or ":" in line) and is_trailer(line)):
-            return True
-        if has_begun and is_version(stripped):
+        is_end = (has_begun or ":" in line) and is_trailer(line)
+        if is_end or is_courtesy(stripped) or (has_begun and is_version(stripped)):
             return True
         is_block = self.was_empty and not self.in_list and line.startswith(("    ", "\t"))
         if (is_block and has_begun) or is_code_line(stripped):

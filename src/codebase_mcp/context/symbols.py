@@ -6,8 +6,8 @@ import re
 
 _NOISE = re.compile(
     r"""\[as\ [^\]]*\]|<[^<>]*>|\{+[^{}]*\}+|::h[0-9a-f]{16}\b|\bblock\ (?:\([^)]*\)\ )?in\b
-      |\banonymous\ fn/\d+\ in\b|\b(?:async|new|rescue\ in|ensure\ in|static)\ |/\d+$|/<$|~\[[^\]]*\]
-      |\bd__\d+|\[[^\]]*\]|\blocal\ function\b|\bclosure\ \#\d+\b.*\ in\b|@[\w.]+$""",
+      |\banonymous\ fn/\d+\ in\b|\b(?:async|new|rescue\ in|ensure\ in|static)\ |/\d+$|/<$
+      |~\[[^\]]*\]|\bd__\d+|\[[^\]]*\]|\blocal\ function\b|\bclosure\ \#\d+\b.*\ in\b|@[\w.]+$""",
     re.VERBOSE,
 )
 # The generated method of a C# iterator or lambda holds the name of the method that was written:
@@ -23,15 +23,15 @@ _PARTS = re.compile(r"[\w$]+[?!]?")
 # Parts of a qualified name that the runtime adds.
 _GENERATED = frozenset(
     """anonymous closure lambda MoveNext invokeSuspend Object Module Function Array Promise exports
-    global process undefined Proxy Companion clinit fn null functools Suspense __main__ prototype module
-    lambda_method""".split()
+    global process undefined Proxy Companion clinit fn null functools Suspense __main__ prototype
+    module lambda_method""".split()
 )
 _NUMBERED = re.compile(r"\$?(?:func|fn|lambda|closure|anonfun|__)?\$?\d+(?:_\d+)*")
 
 
 def symbol_of(written: str) -> str | None:
     """The name of a frame's function, with its type where the trace names one: `Retry.wait`."""
-    text = written.strip().strip("`'\"’‘")[:300]
+    text = written.strip().strip("`'\"\u2019\u2018")[:300]
     if not text:
         return None
     prefix = ""

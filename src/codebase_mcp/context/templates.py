@@ -13,9 +13,11 @@ _DROPPED_SECTION = re.compile(
       (?:environment|system|platform|setup|device|desktop|smartphone|hardware|browser|machine)s?
       (?:\ (?:info(?:rmation)?|details|versions?|used))?
     |(?:[\w./+-]+\ ){0,4}versions?(?:\ (?:info(?:rmation)?|used|number|affected|of\ [\w ./]+))?
-    |operating\ systems?|os|(?:pr\ |pull\ request\ )?check\ ?list|before\ submitting.*|prerequisites?
+    |operating\ systems?|os|(?:pr\ |pull\ request\ )?check\ ?list|before\ submitting.*
+    |prerequisites?
     |preflight.*|search\ first.*|code\ of\ conduct|contributing|terms|validations?|contribution
-    |screen\ ?(?:shots?|recordings?)(?:/videos?)?|are\ you\ willing\ to\ submit.*|types?\ of\ changes?
+    |screen\ ?(?:shots?|recordings?)(?:/videos?)?|are\ you\ willing\ to\ .*
+    |types?\ of\ changes?
     |would\ you\ like\ to\ (?:work|help|submit).*|installed\ packages|dependencies|instructions
     |pip\ (?:freeze|list)|package\ ?manager|used\ package\ manager|node|python|info|severity
     |(?:issue\ )?priority|is\ there\ an\ existing\ issue.*|output\ of\ .*|.*\ --version|labels?
@@ -39,9 +41,11 @@ _TEMPLATE_SECTION = re.compile(
     |rationale|use\ cases?|alternatives?.{0,40}|solution|proposal|changes?|fix|bug(?:\ report)?
     |(?:relevant\ )?(?:logs?|error|stack\ ?trace|trace\ ?back|console|terminal)
       (?:\ (?:output|messages?|logs?|trace))*
-    |feature|issue|problem|question|is\ your\ feature\ request\ .*|link\ to\ .{0,40}|related\ .{0,30}
-    |references?|see\ also|testing|tests?|test\ plan|impact|regression|(?:possible\ )?root\ cause|cause
-    |analysis|workarounds?|tl;?dr|acceptance\ criteria|tasks?|todo|scope|goals?|requirements?
+    |feature|issue|problem|question|is\ your\ feature\ request\ .*|link\ to\ .{0,40}
+    |related\ .{0,30}
+    |references?|see\ also|testing|tests?|test\ plan|impact|regression|cause
+    |(?:possible\ )?root\ cause|analysis|workarounds?|tl;?dr|acceptance\ criteria|tasks?|todo|scope
+    |goals?|requirements?
     |(?:does\ this|have\ you|did\ you|do\ you|can\ you)\ .{0,80}|results?|output|observed|expected
     |actual|details""",
     re.IGNORECASE | re.VERBOSE,
@@ -74,13 +78,14 @@ _REFERENCE = r"(?:(?:[\w.-]+/[\w.-]+)?(?:\#|gh-|bpo-|!)\d+|https?://\S++|@[\w-]+
 _TRAILER = re.compile(
     rf"""\s*(?:[a-z]+(?:-[a-z]+)*-(?:by|to|on|id|url|from|for|at|link|tag|change|revid):\s
       |(?:change-id|cc|link|pr-url|refs?|issue|ticket|bug|jira|closes|fixes|resolves|see|related|tags
-        |discussion|backport|approved|message-id|release-note|release_notes|differential\ revision
-        |upstream(?:-commit)?|reviewers|subscribers|commit|author|date|merge|part-of|updated-dependencies
-        |dependency-\w+|update-type|-\ dependency-name)\s?:(?:\s|$)
+        |discussion|backport|approved|message-id|release-note|release_notes|reviewers|subscribers
+        |differential\ revision|upstream(?:-commit)?|commit|author|date|merge|part-of
+        |updated-dependencies|dependency-\w+|update-type|-\ dependency-name)\s?:(?:\s|$)
       |\(?cherry[- ]picked\ from
       |\(?\s*(?:[-*]\s+)?(?:this\ )?(?:(?:partially|also|hopefully|should|will)\ )?
-        (?:fix(?:e[sd])?|close[sd]?|resolve[sd]?|refs?|references|see(?:\ also)?|related(?:\ to)?|re
-          |follow[- ]?up\ (?:to|of)|part\ of|addresses|issue|supersedes|backport(?:\ of)?|from|in|via
+        (?:fix(?:e[sd])?|close[sd]?|resolve[sd]?|refs?|references|see(?:\ also)?|re
+          |related(?:\ to)?|follow[- ]?up\ (?:to|of)|part\ of|addresses|issue|supersedes
+          |backport(?:\ of)?|from|in|via
           |pr|/?cc)?
         [\s:]*+(?:(?:pr|issue|bug|ticket)s?\ )?{_REFERENCE}
         (?:[\s,&|]++(?:and\ )?(?:(?:fix|close|resolve)e?[sd]?\s)?{_REFERENCE})*+[\s.)]*+$)""",
@@ -91,7 +96,8 @@ _MARKS_OF_TRAILER = re.compile(r"[:#@!]|gh-|bpo-|cherry")
 _GREETING = re.compile(
     r"""(?:(?:hi|hello|hey|dear|greetings)\b
         (?:[\s,]+(?:there|all|everyone|everybody|team|guys|folks|maintainers|@?[\w-]+)){0,3}
-      |(?:many\ |lots\ of\ |big\ |kind\ |best\ )?(?:thanks|thank\ you|thx|cheers|regards|best)\b.{0,60}
+      |(?:many\ |lots\ of\ |big\ |kind\ |best\ )?(?:thanks|thank\ you|thx|cheers|regards|best)\b
+        .{0,60}
       |(?:any|some)\ (?:help|ideas?|pointers?)\b.{0,50}|let\ me\ know\ if\ .{0,80}
       |(?:i\ )?(?:would\ |'d\ )?(?:appreciate|love)\ .{0,60}
       |i(?:\ would|'d|\ am|'m)?\ (?:be\ )?(?:happy|glad|willing)\ to\ .{0,80}
@@ -100,7 +106,8 @@ _GREETING = re.compile(
 )
 _BOILERPLATE = re.compile(
     r"""(?:no\ response|n/?a|none|no|yes|a\ (?:clear\ and\ )?concise\ description\ .*|see\ error
-      |if\ applicable,\ add\ .*|add\ any\ other\ .*|(?:go\ to|click\ on|scroll\ down\ to)\ ['"]\.+['"].*
+      |if\ applicable,\ add\ .*|add\ any\ other\ .*
+      |(?:go\ to|click\ on|scroll\ down\ to)\ ['"]\.+['"].*
       |steps\ to\ reproduce\ the\ (?:behaviou?r|issue|problem)\s*:?.*
       |please\ (?:provide|describe|explain|fill|read|note\ that|search|make\ sure|check).*
       |(?:have\ you|did\ you)\ (?:read|searched|checked|check|search)\b.*
@@ -109,13 +116,13 @@ _BOILERPLATE = re.compile(
     re.IGNORECASE | re.VERBOSE,
 )
 _COURTESIES = frozenset(
-    """hi hello hey dear greetings many lots big kind best thanks thank thx cheers regards any some let
-    i i'd i'm would appreciate love great no n/a na none yes a see if add go click scroll steps please
-    have did describe explain fixup squash uploading image screenshot""".split()
+    """hi hello hey dear greetings many lots big kind best thanks thank thx cheers regards any some
+    let i i'd i'm would appreciate love great no n/a na none yes a see if add go click scroll steps
+    please have did describe explain fixup squash uploading image screenshot""".split()
 )
 _VERSION = re.compile(
-    r"""(?:[-*\u2022]\s*)?[*_`]*(?:(?:[\w.@/+-]+\ ){0,3}(?:versions?|os|platform|browser|arch(?:itecture)?
-        |distro|kernel|runtime|shell|terminal|device|model|cpu|gpu|ram|memory|python|node(?:\.?js)?|npm
+    r"""(?:[-*\u2022]\s*)?[*_`]*(?:(?:[\w.@/+-]+\ ){0,3}(?:versions?|os|platform|browser
+        |arch(?:itecture)?|distro|kernel|runtime|shell|terminal|device|model|cpu|gpu|ram|memory|python|node(?:\.?js)?|npm
         |yarn|pnpm|ruby|java|jdk|go|rustc?|cargo|php|dotnet|\.net|gcc|clang|docker|chrome|firefox|safari
         |edge|windows|linux|macos|ubuntu|debian|ios|android|operating\ system|binaries|system))
       [*_`]*\s*[:=][*_`]*\s*.{0,120}$

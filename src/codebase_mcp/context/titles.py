@@ -6,15 +6,15 @@ import re
 
 _TAG = re.compile(r"\s*\[([^\[\]\n]{1,40})\]\s*[:-]?\s*")
 _TYPE = re.compile(
-    r"""(?:feat(?:ure)?|fix(?:es|ed)?|bug(?:fix|[ -]?report)?|docs?|chore|refactor|perf|tests?|build|ci
-      |style|revert|hotfix|improvement|enhancement|enh|internal|types?|deps|wip|feature\ request
+    r"""(?:feat(?:ure)?|fix(?:es|ed)?|bug(?:fix|[ -]?report)?|docs?|chore|refactor|perf|tests?|build
+      |ci|style|revert|hotfix|improvement|enhancement|enh|internal|types?|deps|wip|feature\ request
       |question|regression|issue|problem|breaking)(?:\((?P<scope>[^()\n]{1,60})\))?!?\s?:\s+""",
     re.IGNORECASE | re.VERBOSE,
 )
 _COMPONENT = re.compile(r"(?P<scope>[\w./@{},*+-]{2,50}): +(?=\S)")
 _NUMBER = re.compile(
-    r"""^(?:(?:fix(?:e[sd])?|close[sd]?|resolve[sd]?|issue|pr|bug)?\s?(?:\#|gh-|bpo-)\d+|[A-Z]{2,10}-\d+
-        |\d{3,}:)(?:\s?[,&]\s?\#\d+)*\s?[:.-]?\s+(?=\S)""",
+    r"""^(?:(?:fix(?:e[sd])?|close[sd]?|resolve[sd]?|issue|pr|bug)?\s?(?:\#|gh-|bpo-)\d+
+        |[A-Z]{2,10}-\d+|\d{3,}:)(?:\s?[,&]\s?\#\d+)*\s?[:.-]?\s+(?=\S)""",
     re.IGNORECASE | re.VERBOSE,
 )
 _NUMBER_BEHIND = re.compile(
@@ -23,8 +23,8 @@ _NUMBER_BEHIND = re.compile(
 )
 _DULL_TAG = re.compile(
     r"""(?:bug|feature|feat|fix|request|question|docs?|rfc|wip|draft|regression|help|enhancement|closed
-      |improvement|proposal|issue|task|tests?|ci|chore|backport|skip\ ci|\d[\d.x]*|v\d.*|urgent|security
-      |perf|breaking|untested|[A-Z]+-\d+|\#\d+)(?:[ /:,-].*)?""",
+      |improvement|proposal|issue|task|tests?|ci|chore|backport|skip\ ci|\d[\d.x]*|v\d.*|urgent
+      |security|perf|breaking|untested|[A-Z]+-\d+|\#\d+)(?:[ /:,-].*)?""",
     re.IGNORECASE | re.VERBOSE,
 )
 

@@ -100,8 +100,8 @@ _BY_START: Sequence[tuple[str, Sequence[re.Pattern[str]]]] = (
 )  # fmt: skip
 _ANYWHERE: Sequence[tuple[str, re.Pattern[str]]] = (
     (" in ", _RUBY), (":in ", _RUBY), (": in ", _LUA), (".py:", _PYTEST), (".go:", _GO),
-    (".s:", _GO),     (".ex", _ELIXIR), (".erl:", _ELIXIR), ("called at ", _HASKELL), ("@", _FIREFOX),
-    (": 0x", _ZIG), (".dart ", _DART_CHAIN), (" in ", _PHP_THROWN), ("0x", _APPLE),
+    (".s:", _GO), (".ex", _ELIXIR), (".erl:", _ELIXIR), ("called at ", _HASKELL),
+    ("@", _FIREFOX), (": 0x", _ZIG), (".dart ", _DART_CHAIN), (" in ", _PHP_THROWN), ("0x", _APPLE),
     ("# ", _NATIVE), ("Assertion ", _ASSERT), ("Fatal error", _SWIFT), (" line ", _PERL),
 )  # fmt: skip
 _DIGIT = re.compile(r"\d")
@@ -122,8 +122,9 @@ _NOISE = re.compile(
     r"|exit status \d+$|at (?:async |new )?[\w.$<>\[\] ]+ \((?:<anonymous>|index \d+|native)\)$"
     r"|--- End of .*trace|at [\w.`<>\[\],$+]+\(.*\)$|Thread \d\S* .*most recent call first"
     r"|\#\d+ (?:\{main\}|\[internal function\].*)$|<asynchronous suspension>|Process finished"
+    r"|Unhandled exception:$"
 )
-_NOISE_STARTS = frozenset("TgDsS[.nCae-#<P")
+_NOISE_STARTS = frozenset("TgDsS[.nCae-#<PU")
 _MOST_RECENT_FIRST = "most recent call first"
 
 
