@@ -29,10 +29,11 @@ from codebase_mcp.context.features import (
     add_facts,
     add_neighbours,
     add_paths,
+    add_scopes,
     rows_of_path,
 )
-from codebase_mcp.context.mixture import mixture
 from codebase_mcp.context.links import Definition, add_links, add_names
+from codebase_mcp.context.mixture import mixture
 from codebase_mcp.context.task import Task, read_task
 from codebase_mcp.database.connection import Database
 from codebase_mcp.database.literals import dense_literal, sparse_literal
@@ -197,8 +198,9 @@ class ContextSearch:
         project, task = scope.project, read_task(question.task)
         await self._history.refresh(scope)
         searched = SearchedSnapshots(ids, first=scope.first)
-        whole = " ".join([*task.sentences, *task.names])[:_WHOLE_CHARS] or task.title
-        texts = [("title", task.title), ("whole", whole)]
+        title = " ".join([*task.scopes, task.title])
+        whole = " ".join([*task.scopes, *task.sentences, *task.names])[:_WHOLE_CHARS]
+        texts = [("title", title), ("whole", whole)]
         texts += [("sentence", text) for text in sorted(task.sentences[1:], key=len)[-_SENTENCES:]]
         texts += [("changed", " ".join(task.changed)[:_WHOLE_CHARS])]
         rankings = [
@@ -220,6 +222,7 @@ class ContextSearch:
         for name, ranking in rankings:
             _add_ranking(features, name, ranking)
         add_paths(features, task)
+        add_scopes(features, task)
         given = await self._given(question, snapshots, features)
         if question.given is None and not given:
             given = [row for path in task.paths if path.origin == "change"

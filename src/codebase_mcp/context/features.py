@@ -30,7 +30,7 @@ COLUMNS = (
     "sentence_rank", "sentence_words", "sentence_meaning",
     "changed_rank", "changed_words", "changed_meaning",
     "comments", "name_in_title", "name_in_whole",
-    "named", "frame", "reported",
+    "named", "frame", "reported", "scope",
     "defines", "uses", "defines_changed", "uses_changed",
     "message",
     "commits", "best_commit", "recent", "churn",
@@ -136,6 +136,22 @@ def add_paths(features: Features, task: Task) -> None:
                 features.put("named", row, share, "in the diff", share)
             else:
                 features.put("named", row, share, f"named in the task{line}", share)
+
+
+def add_scopes(features: Features, task: Task) -> None:
+    """The files whose name, or the name of whose folder, is a component that the title names."""
+    scopes = {scope.lower().rpartition("/")[2]: scope for scope in task.scopes}
+    matches: defaultdict[tuple[str, bool], list[int]] = defaultdict(list)
+    for row, file in enumerate(features.files if scopes else ()):
+        *folders, _ = file.path.lower().split("/")
+        if (stem := plain_name(file.path)) in scopes:
+            matches[stem, True].append(row)
+        for folder in scopes.keys() & folders:
+            matches[folder, False].append(row)
+    for (name, is_file), rows in matches.items():
+        share = (1.0 if is_file else 0.5) / len(rows) ** 0.5
+        for row in rows:
+            features.put("scope", row, share, f"in {scopes[name]}", 0.5 * share)
 
 
 def rows_of_path(features: Features, path: str) -> list[int]:
