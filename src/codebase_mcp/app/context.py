@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import OrderedDict
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, get_args
 
@@ -18,13 +20,14 @@ from codebase_mcp.app.exact import ExactSearch, load_snapshots
 from codebase_mcp.app.freshness.verified_search import Freshness, IndexFreshness
 from codebase_mcp.app.history import History
 from codebase_mcp.app.scopes import CallScope, NamedRepository, ReportProgress, Scopes
-from codebase_mcp.app.text_scan import TextQuestion
+from codebase_mcp.app.text_scan import Table, TextQuestion
 from codebase_mcp.app.views import Views, nothing_indexed
 from codebase_mcp.changes.impact import MAX_COMMIT_PATHS
 from codebase_mcp.context.answer import Context, NeededDefinition, NeededFile, Role
 from codebase_mcp.context.commits import PastCommit, add_commits, add_together, likeness
 from codebase_mcp.context.features import (
     Features,
+    FileTable,
     Seed,
     add_facts,
     add_neighbours,
@@ -76,6 +79,9 @@ _MOST_ALIKE = 60
 _SEEDS = 8
 _MOST_MESSAGES = 5
 _BUSIEST = 30
+
+# The file tables of the snapshots that were asked last are kept.
+_MOST_TABLES = 2
 
 # A file of code that is less likely to be changed is to be read.
 _LEAST_CHANGE = 0.05
@@ -142,6 +148,7 @@ class ContextSearch:
     _searcher: Searcher
     _exact: ExactSearch
     _history: History
+    _tables: OrderedDict[tuple[object, ...], FileTable] = field(default_factory=OrderedDict)
 
     async def find(
         self,
@@ -216,9 +223,7 @@ class ContextSearch:
             if not snapshots and ids is None:
                 raise nothing_indexed()
             tables = await self._exact.load_tables(tx, project, snapshots)
-        features = Features(
-            file for table in tables.values() for files in table.values() for file in files
-        )
+        features = Features(self._table(project, snapshots, tables))
         for name, ranking in rankings:
             _add_ranking(features, name, ranking)
         add_paths(features, task)
@@ -246,6 +251,24 @@ class ContextSearch:
             task, tuple(snapshots), features, given,
             dict(rankings)["whole"], whole, searched, defined,
         )  # fmt: skip
+
+    def _table(
+        self, project: Project, snapshots: Sequence[ScopedSnapshot], tables: Mapping[int, Table]
+    ) -> FileTable:
+        """The files of some snapshots, from memory if they are the same as before."""
+        key = (project.schema_name, *((snapshot.id, snapshot.version) for snapshot in snapshots))
+        table = self._tables.pop(key, None)
+        if table is None:
+            table = FileTable(
+                file
+                for files_of in tables.values()
+                for files in files_of.values()
+                for file in files
+            )
+        self._tables[key] = table
+        while len(self._tables) > _MOST_TABLES:
+            self._tables.popitem(last=False)
+        return table
 
     async def _given(
         self, question: ContextQuestion, snapshots: Sequence[ScopedSnapshot], features: Features

@@ -38,7 +38,6 @@ def add_commits(
     features: Features, snapshot: ScopedSnapshot, commits: Sequence[PastCommit]
 ) -> None:
     """What commits that resemble the task changed, and what changes often, and lately."""
-    rows = {path: row for (id_, path), row in features.rows.items() if id_ == snapshot.id}
     votes: defaultdict[int, float] = defaultdict(float)
     alike = sorted(commits, key=lambda commit: -commit.likeness)[:_MOST_LIKE]
     for commit in alike:
@@ -46,7 +45,7 @@ def add_commits(
             break
         vote = commit.likeness**2 * 0.5 ** (commit.age / _HALF_LIFE) / len(commit.paths) ** 0.5
         for path in commit.paths:
-            if (row := rows.get(path)) is not None:
+            if (row := features.rows.get((snapshot.id, path))) is not None:
                 votes[row] += vote
                 subject = _short(commit.subject)
                 features.put("best_commit", row, commit.likeness / len(commit.paths) ** 0.5,
@@ -60,7 +59,7 @@ def add_commits(
         weight = 0.5 ** (commit.age / _HALF_LIFE)
         total += weight
         for path in commit.paths:
-            if (row := rows.get(path)) is not None:
+            if (row := features.rows.get((snapshot.id, path))) is not None:
                 churn[row] += weight
                 features.put("recent", row, 1 / (1 + commit.age / 10))
     for row, weight in churn.items():

@@ -6,8 +6,8 @@ probabilities of them.
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from posixpath import normpath
 
@@ -47,22 +47,47 @@ _TOLD_SHARE = 0.25
 _MOST_REASONS = 2
 
 
-class Features:
-    """The columns of all files of some snapshots, and the reasons for each."""
+class FileTable:
+    """The files of some snapshots, numbered, and where each name, folder and text occurs.
+
+    ``by_stem`` are the names without endings and words for tests. ``facts`` are the columns that
+    hold for every task.
+    """
 
     def __init__(self, files: Iterable[TextFile]) -> None:
         self.files = tuple(files)
-        self.rows: Mapping[FileKey, int] = {
-            (file.snapshot.id, file.path): row for row, file in enumerate(self.files)
-        }
-        self.columns = {name: np.zeros(len(self.files), np.float32) for name in COLUMNS}
-        self._reasons: defaultdict[int, dict[str, float]] = defaultdict(dict)
+        self.rows: dict[FileKey, int] = {}
         self.by_text: defaultdict[int, list[int]] = defaultdict(list)
         self.by_name: defaultdict[str, list[int]] = defaultdict(list)
+        self.by_stem: defaultdict[str, list[int]] = defaultdict(list)
+        self.by_folder: defaultdict[str, list[int]] = defaultdict(list)
         for row, file in enumerate(self.files):
+            folder, _, name = file.path.rpartition("/")
+            self.rows[file.snapshot.id, file.path] = row
+            self.by_name[name.lower()].append(row)
+            self.by_stem[plain_name(name)].append(row)
+            self.by_folder[folder].append(row)
             if file.text_id is not None:
                 self.by_text[file.text_id].append(row)
-            self.by_name[file.path.rpartition("/")[2].lower()].append(row)
+        kinds = np.array([file.kind for file in self.files])
+        self.facts = {f"is_{kind}": kinds == kind for kind in ("code", "test", "docs", "config")}
+        self.facts["is_other"] = ~np.logical_or.reduce(list(self.facts.values()))
+        languages = [file.language for file in self.files]
+        counts = Counter(f.language for f in self.files if f.kind == FileKind.CODE)
+        main = counts.most_common(1)[0][0] if counts else ""
+        self.facts["main_language"] = np.array(languages) == main
+
+
+class Features:
+    """The columns of all files of a table, and the reasons for each."""
+
+    def __init__(self, table: FileTable) -> None:
+        self.table = table
+        self.files, self.rows, self.by_text = table.files, table.rows, table.by_text
+        self.columns = {name: np.zeros(len(self.files), np.float32) for name in COLUMNS}
+        for name, facts in table.facts.items():
+            self.columns[name][:] = facts
+        self._reasons: defaultdict[int, dict[str, float]] = defaultdict(dict)
 
     def put(self, column: str, row: int, value: float, reason: str = "", weight: float = 0) -> None:
         """Set a number unless it is higher already; ``weight`` is that of the reason, 0 to 1."""
@@ -97,22 +122,15 @@ class Seed:
 
 
 def add_facts(features: Features, task: Task, *, given: int) -> None:
-    """What holds for all files of a task, and the kinds and languages of files."""
+    """What holds for all files of a task."""
     columns = features.columns
-    for row, file in enumerate(features.files):
-        kind = file.kind if file.kind in ("code", "test", "docs", "config") else "other"
-        columns[f"is_{kind}"][row] = 1
-    languages = [f.language for f in features.files if f.kind == FileKind.CODE]
-    if languages:
-        main = max(sorted(set(languages)), key=languages.count)
-        columns["main_language"][:] = [file.language == main for file in features.files]
+    frames = [path for path in task.paths if path.origin == "trace"]
     columns["has_given"][:] = given > 0
     columns["has_change"][:] = bool(task.changed)
-    frames = [path for path in task.paths if path.origin == "trace"]
-    columns["has_only_library_frames"][:] = bool(frames) and all(f.is_library for f in frames)
     columns["has_trace"][:] = any(path.origin in ("trace", "test") for path in task.paths)
-    columns["names_of_task_known"][:] = 1
+    columns["has_only_library_frames"][:] = bool(frames) and all(f.is_library for f in frames)
     columns["words_of_task"][:] = np.log1p(sum(len(text.split()) for text in task.sentences))
+    columns["names_of_task_known"][:] = 1
 
 
 def add_paths(features: Features, task: Task) -> None:
@@ -140,18 +158,18 @@ def add_paths(features: Features, task: Task) -> None:
 
 def add_scopes(features: Features, task: Task) -> None:
     """The files whose name, or the name of whose folder, is a component that the title names."""
-    scopes = {scope.lower().rpartition("/")[2]: scope for scope in task.scopes}
-    matches: defaultdict[tuple[str, bool], list[int]] = defaultdict(list)
-    for row, file in enumerate(features.files if scopes else ()):
-        *folders, _ = file.path.lower().split("/")
-        if (stem := plain_name(file.path)) in scopes:
-            matches[stem, True].append(row)
-        for folder in scopes.keys() & folders:
-            matches[folder, False].append(row)
-    for (name, is_file), rows in matches.items():
-        share = (1.0 if is_file else 0.5) / len(rows) ** 0.5
-        for row in rows:
-            features.put("scope", row, share, f"in {scopes[name]}", 0.5 * share)
+    for scope in task.scopes:
+        name = scope.lower().rpartition("/")[2]
+        inside = [
+            row
+            for folder, rows in features.table.by_folder.items()
+            if name in folder.lower().split("/")
+            for row in rows
+        ]
+        for most, rows in ((1.0, features.table.by_stem.get(name, ())), (0.5, inside)):
+            for row in rows:
+                share = most / len(rows) ** 0.5
+                features.put("scope", row, share, f"in {scope}", 0.5 * share)
 
 
 def rows_of_path(features: Features, path: str) -> list[int]:
@@ -163,7 +181,7 @@ def rows_of_path(features: Features, path: str) -> list[int]:
 def _matching(features: Features, path: str) -> Iterator[tuple[int, float]]:
     """The files that share the longest end with a path, with how sure that is."""
     parts = normpath(path.replace("\\", "/").lower()).split("/")
-    candidates = features.by_name.get(parts[-1], ())
+    candidates = features.table.by_name.get(parts[-1], ())
     shared = {row: _common_end(features.files[row].path.lower().split("/"), parts)
               for row in candidates}  # fmt: skip
     longest = max(shared.values(), default=0)
@@ -193,24 +211,16 @@ def add_neighbours(features: Features, seeds: Sequence[Seed], name: str) -> None
         originals.setdefault(stem, path)
         folders[path.rpartition("/")[0]] += seed.weight
     own = {seed.row for seed in seeds}
-    alike: defaultdict[str, list[int]] = defaultdict(list)
-    near: defaultdict[str, list[int]] = defaultdict(list)
-    for row, file in enumerate(features.files):
-        stem = plain_name(file.path)
-        if stem in stems:
-            alike[stem].append(row)
-        folder = file.path.rpartition("/")[0]
-        if folder in folders:
-            near[folder].append(row)
-    for stem, rows in alike.items():
-        others = [row for row in rows if row not in own]
+    for stem, weight in stems.items():
+        others = [row for row in features.table.by_stem[stem] if row not in own]
+        original = originals[stem].rpartition("/")[2]
+        share = weight / max(len(others), 1) ** 0.5
         for row in others:
             is_test = features.files[row].kind == FileKind.TEST
-            original = originals[stem].rpartition("/")[2]
             reason = f"test named after {original}" if is_test else f"named like {original}"
-            weight = stems[stem] / max(len(others), 1) ** 0.5
-            features.put(f"name_of_{name}", row, weight, reason, 0.6 * weight)
-    for folder, rows in near.items():
+            features.put(f"name_of_{name}", row, share, reason, 0.6 * share)
+    for folder, weight in folders.items():
+        rows = features.table.by_folder[folder]
         for row in rows:
             if row not in own:
-                features.put(f"folder_of_{name}", row, folders[folder] / len(rows) ** 0.5)
+                features.put(f"folder_of_{name}", row, weight / len(rows) ** 0.5)
