@@ -19,11 +19,12 @@ _QUOTES = re.compile(
 _RAISED = re.compile(
     r"""(?:E\ {2,}|Caused\ by:\ |Caused:\ |Suppressed:\ |Unhandled\ [Ee]xception[.:]\ |\[cause\]:[ ]
         |(?:\[ERROR\]\ |ERROR\ )?Exception\ in\ thread\ "[^"]*"\ |Fatal\ error:\ Uncaught\ |FATAL[ ]
-        |(?:Unhandled|Uncaught)(?:\ \w+)?\ (?:\(in\ promise\)\ )?|\*\*\ \(|-{1,3}>?\ |!!!\ |Error:[ ]
+        |(?:Unhandled|Uncaught)(?:\ \w+)?\ (?:\(in\ promise\)\ )?|\*\*\ \(|-{1,3}>?[ ]
+        |Error:[ ]
         |\d+\)[ ]
         |PHP\ (?:Fatal\ error|Warning|Notice):\s+(?:Uncaught\ )?|\[\w+\]\ )*+
     (?:[\w$]++(?:\.|::|\\|/))*+(?P<name>_*[A-Z]\w*(?:Error|Exception|Warning|Failure|Fault|Interrupt
-        |Violation|Timeout|Abort|Panic|Exit|NotFound|DoesNotExist)|Errno::\w+)
+        |Violation|Timeout|Abort|Panic|Exit|Group|NotFound|DoesNotExist)|Errno::\w+)
     (?:\)|\b)(?:\s?\[\w+\])?(?:(?::|\ -|\))\s*(?P<message>.*)|$)""",
     re.VERBOSE,
 )
@@ -32,9 +33,9 @@ _RUBY = re.compile(
     r".*:\s?in ['`\u2018][^'`\u2019]+['\u2019]: (?P<message>.*) \((?P<name>[A-Z][\w:]*)\)$"
 )
 _FAILED = re.compile(
-    r"""(?:panic|(?:[Ff]atal|FATAL)(?:\ error)?|lua\w*|error(?:\[E\d+\])?|Error|ERROR|abort
-      |rejected\ promise|AssertionError|\S+:\ error|E|npm\ ERR!|Traceback|Uncaught|SUMMARY|==\d+==ERROR|runtime\ error
-      |libc\+\+abi):\ (?:\S+:\d+:\ )?(?P<message>\S.*)""",
+    r"""(?:panic|(?:[Ff]atal|FATAL)(?:\ error)?|lua\w*|error(?:\[E\d+\])?|Error|ERROR
+      |abort|rejected\ promise|AssertionError|\S+:\ error|E|npm\ ERR!|Traceback|Uncaught
+      |==\d+==ERROR|runtime\ error|libc\+\+abi):\ (?:\S+:\d+:\ )?(?P<message>\S.*)""",
     re.VERBOSE,
 )
 _TIME = (
@@ -42,7 +43,7 @@ _TIME = (
     r"(?:Z|[+-]\d\d:?\d\d| UTC)?\]?"
 )
 _LOGGED = re.compile(
-    rf"(?:{_TIME}\s*)?[-|:]?\s*(?:\[[^\]]{{1,40}}\]\s*)*?[\[(<]?(?P<level>TRACE|DEBUG|INFO|NOTICE"
+    rf"(?:{_TIME}\s*)?[-|:]?\s*(?:[\w.$-]{{1,60}}\s+[-|:]\s+)?(?:\[[^\]]{{1,40}}\]\s*)*?[\[(<]?(?P<level>TRACE|DEBUG|INFO|NOTICE"
     r"|WARN(?:ING)?|ERROR|ERR|CRITICAL|CRIT|FATAL|SEVERE|PANIC|error|warn|warning|fatal)[\])>]?"
     r"(?:\s*[-:|]\s*|\s+|(?=\[))(?:\[[^\]]{1,60}\]\s*|\([^)]{1,40}\)\s*)*"
     # the logger

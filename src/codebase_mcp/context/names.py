@@ -28,14 +28,14 @@ _PASCAL = re.compile(
 # Words of more than a hump that are not code: products, formats, units.
 _NOT_CODE = frozenset(
     """GitHub GitLab JavaScript TypeScript CoffeeScript PostgreSQL MySQL MariaDB SQLite MongoDB
-    NoSQL     macOS iOS iPadOS iPhone iPad tvOS watchOS MacBook LinkedIn YouTube StackOverflow DevOps OpenSSL
-    LibreSSL WebAssembly WebSocket WebSockets NodeJS VSCode PyPI LaTeX OpenAPI GraphQL RabbitMQ
-    JetBrains IntelliJ PyCharm WebStorm OpenJDK FreeBSD OpenBSD NetBSD DragonFly PowerShell
-    CircleCI TravisCI AppVeyor BitBucket CloudFlare DigitalOcean OAuth OpenID URLs APIs IDs PRs CLIs
-    UIs URIs JSONs ARNs eBay WiFi QoS IPv4 IPv6 MHz GHz kHz GiB MiB KiB PhD McDonald README ReadMe
-    TODO CHANGELOG FIXME PDFs CPUs GPUs VMs CSVs TLDs OSes FAQs README.md ESLint JSLint RuboCop
-    SonarQube SonarCloud CodeQL DevTools ChatGPT OpenAI DeepMind WordPress LaTex TeX
-    Co-authored-by ARMv7 ARMv8 FreeType YAMLs BTW""".split()
+    NoSQL macOS iOS iPadOS iPhone iPad tvOS watchOS MacBook LinkedIn YouTube StackOverflow
+    DevOps OpenSSL LibreSSL WebAssembly WebSocket WebSockets NodeJS VSCode PyPI LaTeX OpenAPI
+    GraphQL RabbitMQ JetBrains IntelliJ PyCharm WebStorm OpenJDK FreeBSD OpenBSD NetBSD
+    DragonFly PowerShell CircleCI TravisCI AppVeyor BitBucket CloudFlare DigitalOcean OAuth
+    OpenID URLs APIs IDs PRs CLIs UIs URIs JSONs ARNs eBay WiFi QoS IPv4 IPv6 MHz GHz kHz GiB
+    MiB KiB PhD McDonald README ReadMe TODO CHANGELOG FIXME PDFs CPUs GPUs VMs CSVs TLDs OSes
+    FAQs README.md ESLint JSLint RuboCop SonarQube SonarCloud CodeQL DevTools ChatGPT OpenAI
+    DeepMind WordPress LaTex TeX Co-authored-by ARMv7 ARMv8 FreeType YAMLs BTW""".split()
 )
 # Words in code spans that every language has; they select nothing.
 _KEYWORDS = frozenset(
@@ -48,7 +48,8 @@ _KEYWORDS = frozenset(
     python3 node ruby java rust php c cpp js ts sudo cd ls a an the i x y n ok yes no on off error
     value key name id data todo end begin do then case switch""".split()
 )
-_DOMAIN = re.compile(r"(?:com|org|net|dev|edu|gov|co|app)$")
+# Endings of host names and of products such as Node.js.
+_DOMAIN = re.compile(r"com|org|net|dev|edu|gov|co|app|js")
 _MAX_NAME = 80
 
 
@@ -114,7 +115,7 @@ def _is_qualified(word: str) -> bool:
     if "::" in word or "->" in word:
         return True
     parts = word.replace("#", ".").split(".")
-    if is_file_name(word) or _DOMAIN.search(parts[-1]) or "" in parts:
+    if is_file_name(word) or _DOMAIN.fullmatch(parts[-1]) or "" in parts:
         return False
     if all(len(part) < 2 for part in parts) or word.lower() in {"e.g", "i.e", "a.k.a", "vs.net"}:
         return False

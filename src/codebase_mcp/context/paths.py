@@ -47,7 +47,7 @@ _LIBRARY = re.compile(
       |vendor/(?:bundle|cache|laravel|symfony|phpunit|composer|psr|twig|doctrine|monolog|guzzlehttp)
       |deps|_build/[\w]+/lib|\.pub-cache|\.m2/repository|\.gradle/caches|\.nuget/packages
       |\.cabal/packages|\.stack|\.julia/packages|\.luarocks|share/lua|\.deno|cachedRuntime
-      |Xcode\.app|\.swiftpm|checkouts|emsdk|sysdeps|csu|libstdc\+\+-v3|compiler-rt
+      |Xcode\.app|\.swiftpm|checkouts|emsdk|sysdeps|csu|libstdc\+\+-v3|libsanitizer|compiler-rt
     )(?:/|$)""",
     re.VERBOSE,
 )

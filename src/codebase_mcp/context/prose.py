@@ -194,6 +194,8 @@ class _Reader:
             return False
         has_begun = bool(self.prose.paragraphs or self.open)
         is_end = (has_begun or ":" in line) and is_trailer(line)
+        if is_end and "://" in line:
+            self.prose.code.append(line)  # may name a file
         if is_end or is_courtesy(stripped) or (has_begun and is_version(stripped)):
             return True
         is_block = self.was_empty and not self.in_list and line.startswith(("    ", "\t"))

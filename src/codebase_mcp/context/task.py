@@ -35,7 +35,8 @@ _ESCAPES = re.compile(
     r"\x1b\[[0-9;?]{0,20}[A-Za-z]|\x1b\][^\x07]{0,100}\x07|\r(?!\n)|[\u200b\ufeff]"
 )
 _LINE_PREFIX = re.compile(
-    r"^(?:[A-Za-z][\w.-]{0,40}[-_]\d+\s{0,20}\| ?)?(?:\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d+Z ?)?"
+    r"^\s{0,40}[|+]\s{1,20}(?=File \"|Exception Group|\w+(?:Error|Exception|Group)\b)"
+    r"|^(?:[A-Za-z][\w.-]{0,40}[-_]\d+\s{0,20}\| ?)?(?:\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d+Z ?)?"
 )
 
 
