@@ -19,7 +19,7 @@ from codebase_mcp.context.names import (
 )
 from codebase_mcp.context.outputs import read_output
 from codebase_mcp.context.paths import Origin, TaskPath, mentioned_paths
-from codebase_mcp.context.prose import MAX_SENTENCE_CHARS, Prose, read_prose
+from codebase_mcp.context.prose import MAX_SENTENCE_CHARS, Prose, read_prose, without_urls
 from codebase_mcp.context.traces import read_traces
 
 __all__ = ["MAX_TASK_CHARS", "Origin", "Task", "TaskPath", "read_task"]
@@ -115,7 +115,7 @@ def _names(prose: Prose, evidence: Sequence[str], outputs: Sequence[str]) -> Ite
     yield from names_of_prose(prose.title)
     yield from evidence
     for text in texts:
-        yield from names_of_prose(text)
+        yield from names_of_prose(without_urls(text))
     for text in chain(outputs, prose.code):
         yield from names_of_code(text[:1_000])
 

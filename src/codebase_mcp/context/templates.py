@@ -47,7 +47,7 @@ _TEMPLATE_SECTION = re.compile(
     |(?:possible\ )?root\ cause|analysis|workarounds?|tl;?dr|acceptance\ criteria|tasks?|todo|scope
     |goals?|requirements?
     |(?:does\ this|have\ you|did\ you|do\ you|can\ you)\ .{0,80}|results?|output|observed|expected
-    |actual|details""",
+    |actual|details|breaking\ changes?""",
     re.IGNORECASE | re.VERBOSE,
 )
 _TASK_SECTION = re.compile(r"task|to-?do|criteria|requirement|plan", re.IGNORECASE)
@@ -111,14 +111,14 @@ _BOILERPLATE = re.compile(
       |steps\ to\ reproduce\ the\ (?:behaviou?r|issue|problem)\s*:?.*
       |please\ (?:provide|describe|explain|fill|read|note\ that|search|make\ sure|check).*
       |(?:have\ you|did\ you)\ (?:read|searched|checked|check|search)\b.*
-      |describe\ (?:what|the|your)\b.{0,80}|explain\ (?:what|the|how)\b.{0,60}|fixup!.*|squash!.*
+      |describe\ (?:what|the|your)\b.{0,80}|explain\ (?:what|the|how)\b.{0,60}|fixup!.*|squash!.*|release\ notes|changelog|commits
       |(?:uploading|image|screenshot)\b.{0,40})[_*)]*[\s.]*$""",
     re.IGNORECASE | re.VERBOSE,
 )
 _COURTESIES = frozenset(
     """hi hello hey dear greetings many lots big kind best thanks thank thx cheers regards any some
     let i i'd i'm would appreciate love great no n/a na none yes a see if add go click scroll steps
-    please have did describe explain fixup squash uploading image screenshot""".split()
+    please have did describe explain fixup squash release changelog commits uploading image screenshot""".split()
 )
 _VERSION = re.compile(
     r"""(?:[-*\u2022]\s*)?[*_`]*(?:(?:[\w.@/+-]+\ ){0,3}(?:versions?|os|platform|browser

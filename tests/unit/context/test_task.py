@@ -607,6 +607,8 @@ def test_titles_without_tags_types_and_numbers(
         ("Use `retry` of `@acme/http`, not `true`.", ("retry",)),
         ("NameError: name 'foo' is not defined", ("foo", "NameError")),
         ("It ended.Then it began.", ()),
+        ("the __complete command and initialize(..)", ("__complete", "initialize")),
+        ("Queue#client at https://x.y/z#discussion_r12", ("Queue#client",)),
     ],
 )
 def test_names_are_words_that_can_only_be_code(text: str, names: tuple[str, ...]) -> None:
@@ -649,8 +651,9 @@ def test_messages_are_the_constant_pieces_of_quoted_and_logged_texts(
     assert read_task(text).messages == messages
 
 
-def test_what_others_wrote_counts_only_where_nothing_else_is_said() -> None:
-    assert read_task("> Why is it slow?\n\nIt loops.").sentences == ("It loops.",)
+def test_what_others_wrote_counts_only_where_little_else_is_said() -> None:
+    assert read_task("> Slow?\n\nIt loops.\n\nWhy?").sentences == ("It loops.", "Why?")
+    assert read_task("Loops\n\n> It is\n> slow.").sentences == ("Loops", "It is slow.")
     assert read_task("> Why is it slow?").sentences == ("Why is it slow?",)
 
 
