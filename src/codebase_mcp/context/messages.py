@@ -50,6 +50,7 @@ _LOGGED = re.compile(
     r"(?:[\w$-]++(?:[./:][\w$-]++)*+(?:\s*[-:]\s+|\s+[-:]\s*))?(?P<message>\S.*)"
 )
 _HAS_TIME = re.compile(r"\[?\d{4}[-/.]\d\d[-/.]\d\d[T ]|\[?\d\d:\d\d:\d\d")
+_TIMED = re.compile(r"\[?\d{4}[-/.]\d\d[-/.]\d\d[T ]\d\d:\d\d:\d\d\S* ")
 _KEY_VALUE = re.compile(
     r"(?:\"(?:msg|message|error|err)\":\s*\"|(?:^|\s)(?:msg|message|error|err)=\")"
     r"([^\"]{3,200})\""
@@ -129,7 +130,8 @@ def _log_message(text: str) -> str | None:
         return match[1]
     match = _LOGGED.match(text)
     if match is None:
-        return None
+        timed = _TIMED.match(text)
+        return text[timed.end() :] if timed else None
     is_log = _HAS_TIME.match(text) or match["level"].isupper() or text[0] in "[("
     return match["message"] if is_log else None
 
@@ -145,9 +147,12 @@ def quoted(text: str) -> Iterator[str]:
 
 def constant_pieces(message: str) -> Iterator[str]:
     """The parts of a message between numbers, paths and quoted values."""
-    for piece in _VARIABLE.split(message[:1_000]):
+    pieces = _VARIABLE.split(message[:1_000])
+    # "Sign in" is short, but it is a text; a short piece of a text is not telling.
+    min_chars = MIN_PIECE_CHARS if len(pieces) > 1 or " " not in message.strip() else 5
+    for piece in pieces:
         text = _OPEN.sub("", piece).strip(_EDGE)[:MAX_MESSAGE_CHARS].strip()
-        if len(text) >= MIN_PIECE_CHARS and sum(map(str.isalpha, text)) * 2 > len(text):
+        if len(text) >= min_chars and sum(map(str.isalpha, text)) * 2 > len(text):
             yield text
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from codebase_mcp.source.names import (
@@ -42,6 +42,7 @@ _LIBRARY = re.compile(
       |python\d?\.?\d*/(?:lib/)?[\w.]+\.py$|lib/python\d[\d.]*|python\d[\d.]*/lib
       |\.pyenv/versions|\.rustup|\.cargo/(?:registry|git)|rustc/[0-9a-f]{6,}
       |go/pkg/mod|go/src/(?:runtime|testing|net|os|io|fmt|reflect|sync|syscall|encoding)
+      |go\d[\w.-]*/src|vendor/(?:github\.com|golang\.org|gopkg\.in|k8s\.io)
       |(?:usr/local|usr/lib|opt|libexec)/go[\w.-]*/src|usr/(?:include|lib|lib64|share)
       |gems/[\w.-]+-\d[\w.]*|lib/ruby|\.rbenv/versions|\.rvm|rubies
       |vendor/(?:bundle|cache|laravel|symfony|phpunit|composer|psr|twig|doctrine|monolog|guzzlehttp)
@@ -52,7 +53,7 @@ _LIBRARY = re.compile(
     re.VERBOSE,
 )
 _LIBRARY_START = re.compile(
-    r"""(?:node:|internal/|dart:|ext:|bun:|deno:|<frozen|\(?<anonymous|\[native|native:|\.{1,2}/sysdeps
+    r"""(?:node:|internal/|dart:|ext:|bun:|deno:|<|\(?<anonymous|\[native|native:|\.{1,2}/sysdeps
       |https?://(?:unpkg|cdn|cdnjs|esm)\b|(?:library|src/libstd|src/libcore|libstd|libcore)/
       |(?:java|javax|jdk|sun|kotlin|kotlinx|scala|clojure|groovy|akka)/
       |com/sun/|org/(?:junit|apache/maven|gradle|codehaus/groovy|testng|mockito|hamcrest)/
@@ -129,6 +130,8 @@ _LOCATION = re.compile(
     r"(?P<path>(?:[A-Za-z]:)?[^:#(?]+)"
     r"(?:(?::|\#L|\(|:line\s)(?P<line>\d+)[^/]*)?(?:[:#?][^/]*)?"
 )
+_LINE_BEFORE = re.compile(r"[Ll]ines? (\d{1,7})(?:-\d+)? (?:of|in) [`\"']?$")
+_LINE_BEHIND = re.compile(r"[`\"']?,? (?:(?:at|on|in) )?lines? (\d{1,7})\b")
 _TRAILING = ".:,-/\\$=&?"
 _BLOB = re.compile(r"https?://[^/]+/(?:[^/]+/){2}(?:-/)?(?:blob|tree|raw|blame|src)/[^/]+/(.+)")
 _RAW = re.compile(r"https?://raw\.githubusercontent\.com/[^/]+/[^/]+/[^/]+/(.+)")
@@ -142,9 +145,20 @@ def mentioned_paths(text: str) -> Iterator[TaskPath]:
             continue
         if len(token) > 300:
             continue
-        path = _of_url(token) if "://" in token else _of_token(token)
+        if "://" in token:
+            path = _of_url(token)
+        else:
+            path = _of_token(token.rpartition("=")[2])
+        if path is not None and path.line is None:
+            path = replace(path, line=_line_around(text, match.start(), match.end()))
         if path is not None:
             yield path
+
+
+def _line_around(text: str, start: int, end: int) -> int | None:
+    """The line that a sentence names before or behind a path."""
+    match = _LINE_BEFORE.search(text, max(0, start - 30), start) or _LINE_BEHIND.match(text, end)
+    return int(match[1]) if match else None
 
 
 def _of_url(url: str) -> TaskPath | None:

@@ -26,7 +26,7 @@ _LABEL = re.compile(r"([A-Z][\w '/()-]{2,40}):\s")
 _EMPHASIZED = re.compile(r"(?:\*\*|__)([^*_]{2,100})(?:\*\*|__)\s*:?\s*(.*)$")
 _ATX = re.compile(r"#{1,6}\s+([^#\s].*)()")
 _UNDERLINE = re.compile(r"\s{0,3}(?:=+|-{2,})\s*$")
-_ITEM = re.compile(r"\s*(?:[-*+\u2022]|\d{1,3}[.)]|\([a-z\d]\))\s+")
+_ITEM = re.compile(r"\s*(?:[-*+\u2022]|\d{1,3}[.)]|\([a-z\d]\))\s+(?:\[ \]\s+)?")
 
 _IMAGE = re.compile(r"!\[[^\]\n]{0,300}\]\([^()\n]{0,500}\)|<img\b[^<>\n]{0,1000}>")
 _LINK = re.compile(r"\[([^\[\]\n]{1,300})\]\([^()\s]{1,500}\)")
@@ -72,7 +72,8 @@ class Prose:
         kept: dict[str, None] = {self.title: None} if self.title else {}
         for number, paragraph in enumerate(self.shown):
             for sentence in islice(sentences_of(paragraph), number == 0, None):
-                kept.setdefault(sentence)
+                if not is_courtesy(sentence):
+                    kept.setdefault(sentence)
             if len(kept) >= limit:
                 break
         return tuple(kept)[:limit]
@@ -96,7 +97,7 @@ class _Reader:
 
     def read(self, skip: frozenset[int]) -> Prose:
         for index, line in enumerate(self.lines):
-            if index in skip and self.fence is None and not self.in_comment:
+            if index in skip and not self.in_comment:
                 self._close()
             else:
                 self._line(line, index)
@@ -132,7 +133,7 @@ class _Reader:
         if self.fence is not None:
             if stripped.startswith(self.fence) and not stripped.strip("`~"):
                 self.fence = None
-            else:
+            elif not self.is_dropped:
                 self.prose.code.append(line)
             return True
         if self.in_comment or not stripped.startswith(("```", "~~~")):
@@ -193,8 +194,8 @@ class _Reader:
     def _is_dropped(self, line: str, stripped: str) -> bool:
         if self.is_dropped or is_rule(stripped):
             return True
-        if "[" in line and CHECK.match(line):
-            return not self.is_task_list
+        if "[" in line and (check := CHECK.match(line)):
+            return not self.is_task_list or check[0][-2] != " "
         if len(line) > MAX_MARK_CHARS:
             return False
         has_begun = bool(self.prose.paragraphs or self.open)
@@ -205,7 +206,7 @@ class _Reader:
         if is_end or is_courtesy(stripped) or (has_begun and is_version(stripped)):
             return True
         is_block = self.was_empty and not self.in_list and line.startswith(("    ", "\t"))
-        if (is_block and has_begun) or is_code_line(stripped):
+        if (is_block and has_begun) or is_code_line(stripped.lstrip("-+* ")):
             self.prose.code.append(line)
             return True
         return False

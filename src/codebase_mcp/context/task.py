@@ -71,12 +71,14 @@ def read_task(text: str) -> Task:
     failures = read_failures(lines, diff.lines | output.read)
     skip = diff.lines | traces.lines | output.lines | failures.lines
     prose = read_prose(lines, skip)
+    titled = read_failures([prose.title], frozenset())
     symbols = [frame.symbol for frame in traces.frames if frame.symbol and not frame.is_library]
     blamed = chain.from_iterable(map(quoted_names, [*failures.messages, *output.messages]))
-    evidence = [*_symbols(symbols), *blamed, *failures.errors, *output.tests]
+    evidence = [*_symbols(symbols), *blamed, *titled.errors, *failures.errors, *output.tests]
     messages = distinct(
         chain(
             chain.from_iterable(map(quoted, prose.paragraphs)),
+            titled.messages,
             failures.messages,
             output.messages,
             output.titles,

@@ -22,7 +22,7 @@ _DROPPED_SECTION = re.compile(
     |pip\ (?:freeze|list)|package\ ?manager|used\ package\ manager|node|python|info|severity
     |(?:issue\ )?priority|is\ there\ an\ existing\ issue.*|output\ of\ .*|.*\ --version|labels?
     |how\ did\ you\ install.*|where\ are\ you\ running.*|reviewers?|release\ notes?
-    |which\ .*\ (?:versions?|browsers?|packages?).*""",
+    |wh(?:ich|at)\ .*\b(?:versions?|browsers?|packages?|operating\ system)\b.*|envinfo""",
     re.IGNORECASE | re.VERBOSE,
 )
 # These headings say nothing; the text below them does.
@@ -34,7 +34,7 @@ _TEMPLATE_SECTION = re.compile(
       (?:expected|actual|current|observed|desired|proposed|suggested|intended|possible|correct)
       (?:\ (?:and|or|vs\.?|/)\ \w+)?
       \ ?(?:behaviou?r|results?|output|outcome|solution|fix|changes?|api|design|situation)?s?
-    |what\ .{0,60}|why\ .{0,50}\?|how\ (?:to|can|do|did|has)\ .{0,50}
+    |what\ .{0,90}|why\ .{0,50}\?|how\ (?:to|can|do|did|has)\ .{0,50}
     |(?:steps?\ )?(?:to\ |for\ |how\ to\ )?reproduc\w*(?:\ .{0,30})?|steps|repro(?:\ steps)?
     |minimal.{0,40}|(?:code\ |complete\ )?(?:example|sample|snippet)s?(?:\ code)?|context
     |additional\ .{0,30}|(?:any\ )?other\ .{0,30}|more\ .{0,20}|notes?|motivations?|background
@@ -109,7 +109,7 @@ _BOILERPLATE = re.compile(
       |if\ applicable,\ add\ .*|add\ any\ other\ .*
       |(?:go\ to|click\ on|scroll\ down\ to)\ ['"]\.+['"].*
       |steps\ to\ reproduce\ the\ (?:behaviou?r|issue|problem)\s*:?.*
-      |please\ (?:provide|describe|explain|fill|read|note\ that|search|make\ sure|check).*
+      |please\ (?:answer|provide|describe|explain|fill|read|note\ that|search|make\ sure|check).*
       |(?:have\ you|did\ you)\ (?:read|searched|checked|check|search)\b.*
       |describe\ (?:what|the|your)\b.{0,80}|explain\ (?:what|the|how)\b.{0,60}|fixup!.*|squash!.*|release\ notes|changelog|commits
       |(?:uploading|image|screenshot)\b.{0,40})[_*)]*[\s.]*$""",
@@ -172,7 +172,7 @@ _CODE_END = (";", "{", "}", ");", "=>", ") {")
 
 def is_code_line(stripped: str) -> bool:
     """Whether a line without a fence around it is code, or a command with its prompt."""
-    if (
+    if not stripped or (
         not stripped.endswith(_CODE_END)
         and not _CODE_START.match(stripped)
         and not ("=" in stripped and _ASSIGNMENT.match(stripped))

@@ -694,7 +694,7 @@ def check(task: Task, text: str) -> None:
     assert len(task.names) <= 60
     assert len(set(task.names)) == len(task.names)
     assert len(task.messages) <= 12
-    assert all(8 <= len(message) <= 200 for message in task.messages)
+    assert all(5 <= len(message) <= 200 for message in task.messages)
     assert len(task.sentences) <= 40
     assert all(0 < len(sentence) <= 400 for sentence in task.sentences)
     assert all(path.path and (path.line is None or path.line >= 0) for path in task.paths)
