@@ -9,10 +9,12 @@ from dataclasses import dataclass
 MAX_MESSAGE_CHARS = 200
 MIN_PIECE_CHARS = 8
 
-_QUOTES = re.compile(
-    r"""(?<![\w"])"([^"\n]{3,200})"(?![\w"])|\u201c([^\u201d\n]{3,200})\u201d|«([^»\n]{3,200})»
-      |(?<![\w')\]])'([^'\n]{3,200})'(?![\w'])|\u2018([^\u2019\n]{3,200})\u2019""",
-    re.VERBOSE,
+_QUOTES = (
+    ('"', re.compile(r'(?<![\w"])"([^"\n]{3,200})"(?![\w"])')),
+    ("'", re.compile(r"(?<![\w')\]])'([^'\n]{3,200})'(?![\w'])")),
+    ("\u201d", re.compile(r"\u201c([^\u201d\n]{3,200})\u201d")),
+    ("\u2018", re.compile(r"\u2018([^\u2019\n]{3,200})\u2019")),
+    ("»", re.compile(r"«([^»\n]{3,200})»")),
 )
 
 # What stands before the class of an error: marks of pytest, of the JVM, of browsers, of PHP.
@@ -67,6 +69,7 @@ _VARIABLE = re.compile(
     re.VERBOSE,
 )
 _LOG_STARTS = frozenset("[(<0123456789TDINWECFSPewf")
+_NAME = re.compile(r"[\w.$:]+")
 _OPEN = re.compile(r"\([^()]{0,20}$")
 _EDGE = " \t\r\n.,:;-=()[]{}<>\"'`|*#>!?"
 
@@ -101,7 +104,7 @@ def read_failures(lines: Sequence[str], skip: frozenset[int]) -> Failures:
             errors.append(raised[0])
             messages.append(raised[1])
             taken.add(index)
-        elif match := _FAILED.match(text):
+        elif ": " in text and (match := _FAILED.match(text)):
             messages.append(match["message"])
             taken.add(index)
         elif (text[0] in _LOG_STARTS or '="' in text or '":' in text) and (
@@ -137,12 +140,14 @@ def _log_message(text: str) -> str | None:
 
 
 def quoted(text: str) -> Iterator[str]:
-    """The texts in quotation marks that are no single short word."""
-    for match in _QUOTES.finditer(text):
-        content = next(filter(None, match.groups())).strip()
-        is_word = re.fullmatch(r"[\w.$:]+", content) is not None
-        if not is_word and (len(content) >= MIN_PIECE_CHARS or " " in content):
-            yield content
+    """The texts in quotation marks that are no single word."""
+    for mark, pattern in _QUOTES:
+        if mark in text:
+            for match in pattern.finditer(text):
+                content = match[1].strip()
+                is_word = _NAME.fullmatch(content) is not None
+                if not is_word and (len(content) >= MIN_PIECE_CHARS or " " in content):
+                    yield content
 
 
 def constant_pieces(message: str) -> Iterator[str]:

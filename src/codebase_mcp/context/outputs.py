@@ -50,14 +50,18 @@ _OUTPUT = re.compile(
       |\[(?:INFO|ERROR|WARNING|DEBUG|WARN)\]|Test\ Suites:|Snapshots:|BUILD\ FAILED|test\ result:
       |FAIL(?:$|\t)|PASS(?:$|\ )|ok\s+\S+\s+[\d.]+s|\(?compared\ using\s
       |platform\ (?:linux|darwin|win32)\ --
-      |\S+:\ (?:In|At)\ (?:\w+\ )?(?:function|constructor|destructor|top\ level|global)
       |(?:Failures?|Failed\ examples|Error):$|Failure/Error:\ |expect\(
       |There\ (?:was|were)\ \d+\ failure
       |(?:expected|Expected|received|Received|got|actual):\ |Failed\ asserting\ that
       |(?:=>)?0x[0-9a-f]{6,}\b|(?:READ|WRITE)\ of\ size|(?:freed|previously\ allocated)\ by\ thread
-      |Shadow\ byte|SUMMARY:\ |Node\.js\ v\d|==\d+==|[\w()\ ]+:\s+(?:[0-9a-f]{2}\s?)+$
+      |Shadow\ byte|SUMMARY:\ |Node\.js\ v\d|==\d+==
       |[-=_\#*~+]{4,}|=+\ .*\ =+$|_{3,}\ .*\ _{3,}$|-{3,}\ .*\ -{3,}$|E\ {2,}|>\ {3}|\$\ \S""",
     re.VERBOSE,
+)
+# gcc's contexts and the memory that sanitizers print.
+_MORE_OUTPUT = re.compile(
+    r"\S+: (?:In|At) (?:\w+ )?(?:function|constructor|destructor|top level|global)"
+    r"|[\w() ]+:\s\s+(?:[0-9a-f]{2}\s?)+$"
 )
 # The whole output of pytest, with the source that it shows.
 _SESSION = re.compile(r"=+ (?:test session starts|FAILURES|ERRORS) =+$")
@@ -118,7 +122,7 @@ def read_output(lines: Sequence[str], skip: frozenset[int], text: str) -> Output
             output.read.add(index)
         elif named := _path_alone(line, stripped):
             file = named
-        elif _OUTPUT.match(stripped):
+        elif _OUTPUT.match(stripped) or (": " in stripped and _MORE_OUTPUT.match(stripped)):
             output.lines.add(index)
             if stripped[0] in "^~":  # points at what is in the line before
                 output.lines.add(index - 1)

@@ -123,9 +123,13 @@ _EXTENSIONS = (
     frozenset(LANGUAGE_BY_EXTENSION) | CODE_EXTENSIONS_WITHOUT_GRAMMAR | _MORE_EXTENSIONS
 ) - frozenset({"com", "net", "io"})
 
-# A run of the characters of paths, and the line after it. Runs cannot overlap, so that a search is
-# linear in the length of the text.
-_TOKEN = re.compile(r"[\w./\\@+~$#:%&?=-]++(?:\((?=\d))?(?:\d+(?:,\d+)?\))?")
+# A run of the characters of paths with a dot or a slash in it, and the line in brackets after it;
+# or the name of a file such as Makefile. Runs cannot overlap: a search takes linear time.
+_TOKEN = re.compile(
+    r"(?<![\w\\@+~$#:%&?=./-])[\w\\@+~$#:%&?=-]*+[./][\w./\\@+~$#:%&?=-]*+(?:\(\d+(?:,\d+)?\))?"
+    r"|(?<![\w./-])[A-Z][a-z]{1,9}file\b"
+)
+_INSIDE = re.compile(r"[./][\w+]|file$")
 _LOCATION = re.compile(
     r"(?P<path>(?:[A-Za-z]:)?[^:#(?]+)"
     r"(?:(?::|\#L|\(|:line\s)(?P<line>\d+)[^/]*)?(?:[:#?][^/]*)?"
@@ -141,14 +145,9 @@ def mentioned_paths(text: str) -> Iterator[TaskPath]:
     """The paths of files in a text, and those in its URLs."""
     for match in _TOKEN.finditer(text):
         token = match[0]
-        if "." not in token and "/" not in token and token.lower() not in LANGUAGE_BY_NAME:
+        if len(token) > 300 or not _INSIDE.search(token):
             continue
-        if len(token) > 300:
-            continue
-        if "://" in token:
-            path = _of_url(token)
-        else:
-            path = _of_token(token.rpartition("=")[2])
+        path = _of_url(token) if "://" in token else _of_token(token.rpartition("=")[2])
         if path is not None and path.line is None:
             path = replace(path, line=_line_around(text, match.start(), match.end()))
         if path is not None:

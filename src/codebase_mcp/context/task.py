@@ -31,12 +31,12 @@ MAX_SENTENCES = 40
 MAX_PATHS = 200
 
 # Colours, and what a service that runs programs puts before each line of their output.
-_ESCAPES = re.compile(
-    r"\x1b\[[0-9;?]{0,20}[A-Za-z]|\x1b\][^\x07]{0,100}\x07|\r(?!\n)|[\u200b\ufeff]"
-)
+_ESCAPES = re.compile(r"\x1b\[[0-9;?]{0,20}[A-Za-z]|\x1b\][^\x07]{0,100}\x07|[\r\u200b\ufeff]")
+_PREFIX_STARTS = frozenset("+12")
 _LINE_PREFIX = re.compile(
-    r"^\s{0,40}[|+]\s{1,20}(?=File \"|Exception Group|\w+(?:Error|Exception|Group)\b)"
-    r"|^(?:[A-Za-z][\w.-]{0,40}[-_]\d+\s{0,20}\| ?)?(?:\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d+Z ?)?"
+    r"(?:[A-Za-z][\w.-]{0,40}[-_]\d+ {0,20}\| ?)?(?:\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d+Z ?)?"
+    # the lines of an exception group
+    r"(?: {0,40}[|+] {1,20}(?=File \"|Exception Group|\w+(?:Error|Exception|Group)\b))?"
 )
 
 
@@ -64,7 +64,12 @@ class Task:
 def read_task(text: str) -> Task:
     """The parts of a task; no text is invalid, and only its first `MAX_TASK_CHARS` are read."""
     cut = _ESCAPES.sub("", text[:MAX_TASK_CHARS])
-    lines = [_LINE_PREFIX.sub("", line, count=1) for line in cut.split("\n")]
+    lines = [
+        _LINE_PREFIX.sub("", line, count=1)
+        if "|" in line or line[:4].strip()[:1] in _PREFIX_STARTS
+        else line
+        for line in cut.split("\n")
+    ]
     diff = read_diff(lines)
     traces = read_traces(lines, diff.lines)
     output = read_output(lines, diff.lines | traces.lines, cut)

@@ -91,7 +91,7 @@ _TRAILER = re.compile(
         (?:[\s,&|]++(?:and\ )?(?:(?:fix|close|resolve)e?[sd]?\s)?{_REFERENCE})*+[\s.)]*+$)""",
     re.IGNORECASE | re.VERBOSE,
 )
-_MARKS_OF_TRAILER = re.compile(r"[:#@!]|gh-|bpo-|cherry")
+_MARKS_OF_TRAILER = (":", "#", "@", "!", "gh-", "GH-", "bpo-", "cherry")
 
 _GREETING = re.compile(
     r"""(?:(?:hi|hello|hey|dear|greetings)\b
@@ -111,14 +111,16 @@ _BOILERPLATE = re.compile(
       |steps\ to\ reproduce\ the\ (?:behaviou?r|issue|problem)\s*:?.*
       |please\ (?:answer|provide|describe|explain|fill|read|note\ that|search|make\ sure|check).*
       |(?:have\ you|did\ you)\ (?:read|searched|checked|check|search)\b.*
-      |describe\ (?:what|the|your)\b.{0,80}|explain\ (?:what|the|how)\b.{0,60}|fixup!.*|squash!.*|release\ notes|changelog|commits
+      |describe\ (?:what|the|your)\b.{0,80}|explain\ (?:what|the|how)\b.{0,60}|fixup!.*|squash!.*
+      |release\ notes|changelog|commits
       |(?:uploading|image|screenshot)\b.{0,40})[_*)]*[\s.]*$""",
     re.IGNORECASE | re.VERBOSE,
 )
 _COURTESIES = frozenset(
     """hi hello hey dear greetings many lots big kind best thanks thank thx cheers regards any some
     let i i'd i'm would appreciate love great no n/a na none yes a see if add go click scroll steps
-    please have did describe explain fixup squash release changelog commits uploading image screenshot""".split()
+    please have did describe explain fixup squash release changelog
+    commits uploading image screenshot""".split()
 )
 _VERSION = re.compile(
     r"""(?:[-*\u2022]\s*)?[*_`]*(?:(?:[\w.@/+-]+\ ){0,3}(?:versions?|os|platform|browser
@@ -135,7 +137,7 @@ _RULE = re.compile(r"[-=_*~\s|:+]{3,}$|\||\d+\.$|\[(?:skip ci|ci skip)\]")
 
 def is_trailer(line: str) -> bool:
     """Whether a line is a trailer of a commit message, or only refers to issues or people."""
-    return _MARKS_OF_TRAILER.search(line) is not None and _TRAILER.match(line) is not None
+    return any(map(line.__contains__, _MARKS_OF_TRAILER)) and _TRAILER.match(line) is not None
 
 
 def is_courtesy(stripped: str) -> bool:

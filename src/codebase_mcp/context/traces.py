@@ -119,8 +119,9 @@ _BOUNDARY_STARTS = frozenset("TCSgt_=D-sE#\u25cf0123456789")
 _NOISE = re.compile(
     r"""Traceback\ \(most\ recent|goroutine\ \d+\ \[|During\ handling\ of\ the\ above|created\ by[ ]
       |The\ above\ exception\ was|Exception\ Group\ Tr|[Ss]tack\ (?:back)?trace(?:back)?:
-      |\[C\]:\ in\ |\.\.\.\ \d+\ (?:more|common\ frames)|\[signal\ |note:\ (?:run\ with|Some\ details)
-      |CallStack\ \(from|at\ <anonymous>$|exit\ status\ \d+$|---\ End\ of\ .*trace|Process\ finished
+      |\[C\]:\ in\ |\.\.\.\ \d+\ (?:more|common\ frames)|\[signal[ ]
+      |note:\ (?:run\ with|Some\ details)|CallStack\ \(from|at\ <anonymous>$|exit\ status\ \d+$
+      |---\ End\ of\ .*trace|Process\ finished
       |at\ (?:async\ |new\ )?[\w.$<>\[\] ]+\ \((?:<anonymous>|index\ \d+|native)\)$
       |at\ [\w.`<>\[\],$+]+\(.*\)$|(?:Current\ t|T)hread\ \S+\ .*most\ recent\ call\ first
       |\#\d+\ (?:\{main\}|\[internal\ function\].*|0x[0-9a-f]+\ .*)$|<asynchronous\ suspension>
