@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -123,19 +123,16 @@ _EXTENSIONS = (
     frozenset(LANGUAGE_BY_EXTENSION) | CODE_EXTENSIONS_WITHOUT_GRAMMAR | _MORE_EXTENSIONS
 ) - frozenset({"com", "net", "io"})
 
-# A run of the characters of paths with a dot or a slash in it, and the line in brackets after it;
-# or the name of a file such as Makefile. Runs cannot overlap: a search takes linear time.
-_TOKEN = re.compile(
-    r"(?<![\w\\@+~$#:%&?=./-])[\w\\@+~$#:%&?=-]*+[./][\w./\\@+~$#:%&?=-]*+(?:\(\d+(?:,\d+)?\))?"
-    r"|(?<![\w./-])[A-Z][a-z]{1,9}file\b"
-)
+# A run of the characters of paths, and the line in brackets after it.
+_TOKEN = re.compile(r"[\w./\\@+~$#:%&?=-]++(?:\(\d+(?:,\d+)?\))?")
+_MAX_TOKEN_CHARS = 300
 _INSIDE = re.compile(r"[./][\w+]|file$")
 _LOCATION = re.compile(
     r"(?P<path>(?:[A-Za-z]:)?[^:#(?]+)"
     r"(?:(?::|\#L|\(|:line\s)(?P<line>\d+)[^/]*)?(?:[:#?][^/]*)?"
 )
-_LINE_BEFORE = re.compile(r"[Ll]ines? (\d{1,7})(?:-\d+)? (?:of|in) [`\"']?$")
-_LINE_BEHIND = re.compile(r"[`\"']?,? (?:(?:at|on|in) )?lines? (\d{1,7})\b")
+_LINE_BEFORE = re.compile(r"[Ll]ines? (\d{1,7})(?:-\d+)? (?:of|in)$")
+_LINE_BEHIND = re.compile(r"(?:(?:at|on|in) )?lines? (\d{1,7})\b")
 _TRAILING = ".:,-/\\$=&?"
 _BLOB = re.compile(r"https?://[^/]+/(?:[^/]+/){2}(?:-/)?(?:blob|tree|raw|blame|src)/[^/]+/(.+)")
 _RAW = re.compile(r"https?://raw\.githubusercontent\.com/[^/]+/[^/]+/[^/]+/(.+)")
@@ -143,20 +140,23 @@ _RAW = re.compile(r"https?://raw\.githubusercontent\.com/[^/]+/[^/]+/[^/]+/(.+)"
 
 def mentioned_paths(text: str) -> Iterator[TaskPath]:
     """The paths of files in a text, and those in its URLs."""
-    for match in _TOKEN.finditer(text):
-        token = match[0]
-        if len(token) > 300 or not _INSIDE.search(token):
+    words = text.split()
+    for number, word in enumerate(words):
+        if "." not in word and "/" not in word and "file" not in word:
             continue
-        path = _of_url(token) if "://" in token else _of_token(token.rpartition("=")[2])
-        if path is not None and path.line is None:
-            path = replace(path, line=_line_around(text, match.start(), match.end()))
-        if path is not None:
-            yield path
+        for match in _TOKEN.finditer(word[: 4 * _MAX_TOKEN_CHARS]):
+            token = match[0]
+            if len(token) > _MAX_TOKEN_CHARS or not _INSIDE.search(token):
+                continue
+            path = _of_url(token) if "://" in token else _of_token(token.rpartition("=")[2])
+            if path is not None:
+                yield path if path.line else replace(path, line=_line_around(words, number))
 
 
-def _line_around(text: str, start: int, end: int) -> int | None:
+def _line_around(words: Sequence[str], number: int) -> int | None:
     """The line that a sentence names before or behind a path."""
-    match = _LINE_BEFORE.search(text, max(0, start - 30), start) or _LINE_BEHIND.match(text, end)
+    before, behind = words[max(0, number - 3) : number], words[number + 1 : number + 4]
+    match = _LINE_BEFORE.search(" ".join(before)) or _LINE_BEHIND.match(" ".join(behind))
     return int(match[1]) if match else None
 
 

@@ -174,7 +174,9 @@ def read_traces(lines: Sequence[str], skip: frozenset[int]) -> Traces:
         text = line.strip()
         if not text or index in skip or len(text) > _MAX_LINE_CHARS:
             continue
-        if (text[0] in _BOUNDARY_STARTS and _BOUNDARY.match(text)) or _ERROR.match(text):
+        if (text[0] in _BOUNDARY_STARTS and _BOUNDARY.match(text)) or (
+            ("Error" in text or "Exception" in text) and _ERROR.match(text)
+        ):
             is_thrown = current is not None and current.pattern is _PHP_THROWN
             current = current if is_thrown and text[0] == "#" else None
             is_reversed = _MOST_RECENT_FIRST in text
