@@ -12,8 +12,8 @@ from codebase_mcp.context.test_runs import TestReport, TestReports
 _MAX_LINE_CHARS = 1_000
 
 _LOCATION = re.compile(
-    r"""(?:(?:error|warning|note|\*\*|\[(?:error|warn|warning)\]|error\ in|e|w|-->|at|in|from|\#
-          |In\ file\ included\ from|\u2514\u2500|\u250c\u2500|\u256d\u2500\[)[ :]+)?
+    r"""(?:(?:error|warning|note|\*\*|\[(?:error|warn|warning)\]|error\ in|fail(?:ed)?|e|w|-->|at|in
+          |from|\#|In\ file\ included\ from|\u2514\u2500|\u250c\u2500|\u256d\u2500\[)[ :]+)?
     (?P<path>(?:file://|[A-Za-z]:)?[^\s:()\[\]'"`,<>]++)
     (?::(?P<line>\d{1,7})(?::\d+)?(?:-\d+(?::\d+)?)?  # gcc, clang, go, rustc, mypy, eslint
       |\((?P<line2>\d{1,7})(?:,\d+)*\)                # tsc, MSBuild

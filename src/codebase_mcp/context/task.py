@@ -31,7 +31,7 @@ MAX_SENTENCES = 40
 MAX_PATHS = 200
 
 # Colours, and what a service that runs programs puts before each line of their output.
-_ESCAPES = re.compile(r"\x1b\[[0-9;?]{0,20}[A-Za-z]|\x1b\][^\x07]{0,100}\x07|[\r\u200b\ufeff]")
+_ESCAPES = re.compile(r"\x1b\[[0-9;?]{0,20}[A-Za-z]|\x1b\][^\x07]{0,100}\x07|[\u200b\ufeff]")
 _PREFIX_STARTS = frozenset("+12")
 _LINE_PREFIX = re.compile(
     r"(?:[A-Za-z][\w.-]{0,40}[-_]\d+ {0,20}\| ?)?(?:\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d+Z ?)?"
@@ -63,7 +63,7 @@ class Task:
 
 def read_task(text: str) -> Task:
     """The parts of a task; no text is invalid, and only its first `MAX_TASK_CHARS` are read."""
-    cut = _ESCAPES.sub("", text[:MAX_TASK_CHARS])
+    cut = _ESCAPES.sub("", text[:MAX_TASK_CHARS].replace("\r\n", "\n").replace("\r", "\n"))
     lines = [
         _LINE_PREFIX.sub("", line, count=1)
         if "|" in line or line[:4].strip()[:1] in _PREFIX_STARTS
