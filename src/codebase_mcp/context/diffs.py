@@ -101,7 +101,7 @@ class _Reader:
                 return False  # an item of a list after the diff
             self._add_words(line[1:])
             return True
-        return line[:1] == " " and ("|" in line or "changed" in line) and bool(_STAT.match(line))
+        return line[:1] == " " and len(line) < 300 and _STAT.match(line) is not None
 
     def _name(self, written: str) -> None:
         path = written.strip().strip('"')

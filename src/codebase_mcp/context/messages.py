@@ -9,21 +9,24 @@ from dataclasses import dataclass
 MAX_MESSAGE_CHARS = 200
 MIN_PIECE_CHARS = 8
 
-_QUOTES = re.compile(
-    r"""(?<![\w"])"([^"\n]{3,200})"(?![\w"])|\u201c([^\u201d\n]{3,200})\u201d|«([^»\n]{3,200})»
-      |(?<![\w')\]])'([^'\n]{3,200})'(?![\w'])|\u2018([^\u2019\n]{3,200})\u2019""",
-    re.VERBOSE,
+_QUOTES = (
+    ('"', re.compile(r'(?<![\w"])"([^"\n]{3,200})"(?![\w"])')),
+    ("'", re.compile(r"(?<![\w')\]])'([^'\n]{3,200})'(?![\w'])")),
+    ("\u201d", re.compile(r"\u201c([^\u201d\n]{3,200})\u201d")),
+    ("\u2018", re.compile(r"\u2018([^\u2019\n]{3,200})\u2019")),
+    ("»", re.compile(r"«([^»\n]{3,200})»")),
 )
 
 # What stands before the class of an error: marks of pytest, of the JVM, of browsers, of PHP.
 _RAISED = re.compile(
     r"""(?:E\ {2,}|Caused\ by:\ |Caused:\ |Suppressed:\ |Unhandled\ [Ee]xception[.:]\ |\[cause\]:[ ]
         |(?:\[ERROR\]\ |ERROR\ )?Exception\ in\ thread\ "[^"]*"\ |Fatal\ error:\ Uncaught\ |FATAL[ ]
-        |(?:Unhandled|Uncaught)(?:\ \w+)?\ (?:\(in\ promise\)\ )?|\*\*\ \(|-{1,3}>?\ |!!!\ |Error:[ ]
+        |(?:Unhandled|Uncaught)(?:\ \w+)?\ (?:\(in\ promise\)\ )?|\*\*\ \(|-{1,3}>?[ ]
+        |Error:[ ]
         |\d+\)[ ]
         |PHP\ (?:Fatal\ error|Warning|Notice):\s+(?:Uncaught\ )?|\[\w+\]\ )*+
     (?:[\w$]++(?:\.|::|\\|/))*+(?P<name>_*[A-Z]\w*(?:Error|Exception|Warning|Failure|Fault|Interrupt
-        |Violation|Timeout|Abort|Panic|Exit|NotFound|DoesNotExist)|Errno::\w+)
+        |Violation|Timeout|Abort|Panic|Exit|Group|NotFound|DoesNotExist)|Errno::\w+)
     (?:\)|\b)(?:\s?\[\w+\])?(?:(?::|\ -|\))\s*(?P<message>.*)|$)""",
     re.VERBOSE,
 )
@@ -32,9 +35,9 @@ _RUBY = re.compile(
     r".*:\s?in ['`\u2018][^'`\u2019]+['\u2019]: (?P<message>.*) \((?P<name>[A-Z][\w:]*)\)$"
 )
 _FAILED = re.compile(
-    r"""(?:panic|(?:[Ff]atal|FATAL)(?:\ error)?|lua\w*|error(?:\[E\d+\])?|Error|ERROR|abort
-      |rejected\ promise|AssertionError|\S+:\ error|E|npm\ ERR!|Traceback|Uncaught|SUMMARY|==\d+==ERROR|runtime\ error
-      |libc\+\+abi):\ (?:\S+:\d+:\ )?(?P<message>\S.*)""",
+    r"""(?:panic|(?:[Ff]atal|FATAL)(?:\ error)?|lua\w*|error(?:\[E\d+\])?|Error|ERROR
+      |abort|rejected\ promise|AssertionError|\S+:\ error|E|npm\ ERR!|Traceback|Uncaught
+      |==\d+==ERROR|runtime\ error|libc\+\+abi):\ (?:\S+:\d+:\ )?(?P<message>\S.*)""",
     re.VERBOSE,
 )
 _TIME = (
@@ -42,13 +45,14 @@ _TIME = (
     r"(?:Z|[+-]\d\d:?\d\d| UTC)?\]?"
 )
 _LOGGED = re.compile(
-    rf"(?:{_TIME}\s*)?[-|:]?\s*(?:\[[^\]]{{1,40}}\]\s*)*?[\[(<]?(?P<level>TRACE|DEBUG|INFO|NOTICE"
+    rf"(?:{_TIME}\s*)?[-|:]?\s*(?:[\w.$-]{{1,60}}\s+[-|:]\s+)?(?:\[[^\]]{{1,40}}\]\s*)*?[\[(<]?(?P<level>TRACE|DEBUG|INFO|NOTICE"
     r"|WARN(?:ING)?|ERROR|ERR|CRITICAL|CRIT|FATAL|SEVERE|PANIC|error|warn|warning|fatal)[\])>]?"
     r"(?:\s*[-:|]\s*|\s+|(?=\[))(?:\[[^\]]{1,60}\]\s*|\([^)]{1,40}\)\s*)*"
     # the logger
     r"(?:[\w$-]++(?:[./:][\w$-]++)*+(?:\s*[-:]\s+|\s+[-:]\s*))?(?P<message>\S.*)"
 )
 _HAS_TIME = re.compile(r"\[?\d{4}[-/.]\d\d[-/.]\d\d[T ]|\[?\d\d:\d\d:\d\d")
+_TIMED = re.compile(r"\[?\d{4}[-/.]\d\d[-/.]\d\d[T ]\d\d:\d\d:\d\d\S* ")
 _KEY_VALUE = re.compile(
     r"(?:\"(?:msg|message|error|err)\":\s*\"|(?:^|\s)(?:msg|message|error|err)=\")"
     r"([^\"]{3,200})\""
@@ -65,6 +69,7 @@ _VARIABLE = re.compile(
     re.VERBOSE,
 )
 _LOG_STARTS = frozenset("[(<0123456789TDINWECFSPewf")
+_NAME = re.compile(r"[\w.$:]+")
 _OPEN = re.compile(r"\([^()]{0,20}$")
 _EDGE = " \t\r\n.,:;-=()[]{}<>\"'`|*#>!?"
 
@@ -99,7 +104,7 @@ def read_failures(lines: Sequence[str], skip: frozenset[int]) -> Failures:
             errors.append(raised[0])
             messages.append(raised[1])
             taken.add(index)
-        elif match := _FAILED.match(text):
+        elif ": " in text and (match := _FAILED.match(text)):
             messages.append(match["message"])
             taken.add(index)
         elif (text[0] in _LOG_STARTS or '="' in text or '":' in text) and (
@@ -128,25 +133,31 @@ def _log_message(text: str) -> str | None:
         return match[1]
     match = _LOGGED.match(text)
     if match is None:
-        return None
+        timed = _TIMED.match(text)
+        return text[timed.end() :] if timed else None
     is_log = _HAS_TIME.match(text) or match["level"].isupper() or text[0] in "[("
     return match["message"] if is_log else None
 
 
 def quoted(text: str) -> Iterator[str]:
-    """The texts in quotation marks that are no single short word."""
-    for match in _QUOTES.finditer(text):
-        content = next(filter(None, match.groups())).strip()
-        is_word = re.fullmatch(r"[\w.$:]+", content) is not None
-        if not is_word and (len(content) >= MIN_PIECE_CHARS or " " in content):
-            yield content
+    """The texts in quotation marks that are no single word."""
+    for mark, pattern in _QUOTES:
+        if mark in text:
+            for match in pattern.finditer(text):
+                content = match[1].strip()
+                is_word = _NAME.fullmatch(content) is not None
+                if not is_word and (len(content) >= MIN_PIECE_CHARS or " " in content):
+                    yield content
 
 
 def constant_pieces(message: str) -> Iterator[str]:
     """The parts of a message between numbers, paths and quoted values."""
-    for piece in _VARIABLE.split(message[:1_000]):
+    pieces = _VARIABLE.split(message[:1_000])
+    # "Sign in" is short, but it is a text; a short piece of a text is not telling.
+    min_chars = MIN_PIECE_CHARS if len(pieces) > 1 or " " not in message.strip() else 5
+    for piece in pieces:
         text = _OPEN.sub("", piece).strip(_EDGE)[:MAX_MESSAGE_CHARS].strip()
-        if len(text) >= MIN_PIECE_CHARS and sum(map(str.isalpha, text)) * 2 > len(text):
+        if len(text) >= min_chars and sum(map(str.isalpha, text)) * 2 > len(text):
             yield text
 
 

@@ -12,14 +12,15 @@ _ROLE = re.compile(r":(?:\w+:)?[\w+-]+:`[~!.]?([\w.]+)(?:\(\))?`")
 
 # A qualified name, with what shows that it is a call.
 _NAME = re.compile(
-    r"(?<![\w/@.-])[^\W\d][\w$]*+(?:(?:\.|::|->|\#)~?[^\W\d][\w$]*+)*+(?:[!?]?\(\)?)?"
+    r"(?<![\w/@.-])[^\W\d][\w$]*+(?:(?:\.|::|->|\#)~?[^\W\d][\w$]*+)*+"
+    r"(?:[!?]?\((?:\.{2,3})?\)?)?"
 )
 _QUOTED_NAME = re.compile(r"(?<!\w)['\"`\u2018“]([^\W\d][\w.]{2,60})['\"`\u2019”](?!\w)")
 _SINGLE = re.compile(r"[^\W\d][\w$]*+(?:(?:\.|::|->|#|-)~?[\w$]++)*+[!?]?")
 _SEPARATOR = re.compile(r"[.#]|::|->")
 _FLAG = re.compile(r"(?<![\w-])--[A-Za-z][\w-]*[A-Za-z\d]")
 _CONSTANT = re.compile(r"[A-Z][A-Z\d]*(?:_[A-Z\d]+)+|_+[A-Z]+(?:_[A-Z\d]+)*")
-_SNAKE = re.compile(r"_*[^\W_A-Z]+(?:_+[^\W_]+)+_*|__\w+__|_[^\W\d_]\w+")
+_SNAKE = re.compile(r"_*[^\W_A-Z]+(?:_+[^\W_]+)+_*|__\w+__|_+[^\W\d_]\w+")
 _CAMEL = re.compile(r"[a-z][a-z\d]*(?:[A-Z][a-z\d]*)+[a-z\d]*|[a-z]+[A-Z]\w*")
 _PASCAL = re.compile(
     r"(?:[A-Z]+[a-z\d]+){2,}[A-Z]*|[A-Z][a-z\d]+(?:[A-Z]+[a-z\d]*)+|[A-Z]{2,}[a-z]{2,}\w*"
@@ -27,15 +28,15 @@ _PASCAL = re.compile(
 
 # Words of more than a hump that are not code: products, formats, units.
 _NOT_CODE = frozenset(
-    """GitHub GitLab JavaScript TypeScript CoffeeScript PostgreSQL MySQL MariaDB SQLite MongoDB
-    NoSQL     macOS iOS iPadOS iPhone iPad tvOS watchOS MacBook LinkedIn YouTube StackOverflow DevOps OpenSSL
-    LibreSSL WebAssembly WebSocket WebSockets NodeJS VSCode PyPI LaTeX OpenAPI GraphQL RabbitMQ
-    JetBrains IntelliJ PyCharm WebStorm OpenJDK FreeBSD OpenBSD NetBSD DragonFly PowerShell
-    CircleCI TravisCI AppVeyor BitBucket CloudFlare DigitalOcean OAuth OpenID URLs APIs IDs PRs CLIs
-    UIs URIs JSONs ARNs eBay WiFi QoS IPv4 IPv6 MHz GHz kHz GiB MiB KiB PhD McDonald README ReadMe
-    TODO CHANGELOG FIXME PDFs CPUs GPUs VMs CSVs TLDs OSes FAQs README.md ESLint JSLint RuboCop
-    SonarQube SonarCloud CodeQL DevTools ChatGPT OpenAI DeepMind WordPress LaTex TeX
-    Co-authored-by ARMv7 ARMv8 FreeType YAMLs BTW""".split()
+    """CMake GitHub GitLab JavaScript TypeScript CoffeeScript PostgreSQL MySQL MariaDB SQLite
+    MongoDB NoSQL macOS iOS iPadOS iPhone iPad tvOS watchOS MacBook LinkedIn YouTube
+    StackOverflow DevOps OpenSSL LibreSSL WebAssembly WebSocket WebSockets NodeJS VSCode PyPI
+    LaTeX OpenAPI GraphQL RabbitMQ JetBrains IntelliJ PyCharm WebStorm OpenJDK FreeBSD OpenBSD
+    NetBSD DragonFly PowerShell CircleCI TravisCI AppVeyor BitBucket CloudFlare DigitalOcean
+    OAuth OpenID URLs APIs IDs PRs CLIs UIs URIs JSONs ARNs eBay WiFi QoS IPv4 IPv6 MHz GHz kHz
+    GiB MiB KiB PhD McDonald README ReadMe TODO CHANGELOG FIXME PDFs CPUs GPUs VMs CSVs TLDs
+    OSes FAQs README.md ESLint JSLint RuboCop SonarQube SonarCloud CodeQL DevTools ChatGPT
+    OpenAI DeepMind WordPress LaTex TeX Co-authored-by ARMv7 ARMv8 FreeType YAMLs BTW""".split()
 )
 # Words in code spans that every language has; they select nothing.
 _KEYWORDS = frozenset(
@@ -48,7 +49,8 @@ _KEYWORDS = frozenset(
     python3 node ruby java rust php c cpp js ts sudo cd ls a an the i x y n ok yes no on off error
     value key name id data todo end begin do then case switch""".split()
 )
-_DOMAIN = re.compile(r"(?:com|org|net|dev|edu|gov|co|app)$")
+# Endings of host names and of products such as Node.js.
+_DOMAIN = re.compile(r"com|org|net|dev|edu|gov|co|app|js")
 _MAX_NAME = 80
 
 
@@ -83,7 +85,7 @@ def names_of_code(text: str) -> Iterator[str]:
 
 def names_of_prose(text: str) -> Iterator[str]:
     """The words of a sentence that can only be code."""
-    yield from _names(text, "()")
+    yield from _names(text, ")")
 
 
 def _names(text: str, call: str) -> Iterator[str]:
@@ -96,7 +98,7 @@ def _names(text: str, call: str) -> Iterator[str]:
         if name.isalpha() and (name.islower() or name[1:].islower()):
             continue  # a plain word, as most are
         is_call = name.endswith(call)
-        name = name.rstrip("()?!").removeprefix("this.").removeprefix("self.")
+        name = name.rstrip("().?!").removeprefix("this.").removeprefix("self.")
         if (is_call and len(name) > 2 and name.lower() not in _KEYWORDS) or is_code_word(name):
             yield name
 
@@ -114,7 +116,7 @@ def _is_qualified(word: str) -> bool:
     if "::" in word or "->" in word:
         return True
     parts = word.replace("#", ".").split(".")
-    if is_file_name(word) or _DOMAIN.search(parts[-1]) or "" in parts:
+    if is_file_name(word) or _DOMAIN.fullmatch(parts[-1]) or "" in parts:
         return False
     if all(len(part) < 2 for part in parts) or word.lower() in {"e.g", "i.e", "a.k.a", "vs.net"}:
         return False
@@ -122,7 +124,8 @@ def _is_qualified(word: str) -> bool:
         return True
     # "done.Then" is two sentences, "Session.close" and "os.path" are not.
     starts_sentence = parts[-1][:1].isupper() and parts[0].islower() and len(parts) == 2
-    return not starts_sentence and min(map(len, parts)) > 1 and "#" not in word
+    is_member = "#" not in word or word[0].isupper()  # Queue#client
+    return not starts_sentence and is_member and min(map(len, parts)) > 1
 
 
 def unique(names: Iterable[str], limit: int) -> tuple[str, ...]:

@@ -12,8 +12,8 @@ from codebase_mcp.context.test_runs import TestReport, TestReports
 _MAX_LINE_CHARS = 1_000
 
 _LOCATION = re.compile(
-    r"""(?:(?:error|warning|note|\*\*|\[(?:error|warn|warning)\]|error\ in|e|w|-->|at|in|from|\#
-          |In\ file\ included\ from|\u2514\u2500|\u250c\u2500|\u256d\u2500\[)[ :]+)?
+    r"""(?:(?:error|warning|note|\*\*|\[(?:error|warn|warning)\]|error\ in|fail(?:ed)?|e|w|-->|at|in
+          |from|\#|In\ file\ included\ from|\u2514\u2500|\u250c\u2500|\u256d\u2500\[)[ :]+)?
     (?P<path>(?:file://|[A-Za-z]:)?[^\s:()\[\]'"`,<>]++)
     (?::(?P<line>\d{1,7})(?::\d+)?(?:-\d+(?::\d+)?)?  # gcc, clang, go, rustc, mypy, eslint
       |\((?P<line2>\d{1,7})(?:,\d+)*\)                # tsc, MSBuild
@@ -24,7 +24,7 @@ _LOCATION = re.compile(
     (?P<end>\]?\s*(?:$|[(:,-]|\s)\s*)(?P<message>.*)""",
     re.VERBOSE | re.IGNORECASE,
 )
-_HAS_LOCATION = re.compile(r"[:( ]\d")
+_HAS_LOCATION = re.compile(r"[:( \[]\d")
 _DIGIT = re.compile(r"\d")
 _LINE_GROUPS = ("line", "line2", "line3", "line4", "line5", "line6")
 
@@ -43,22 +43,29 @@ _RULE = re.compile(r"\s{2,}[\w@/-]+$|\[(?:-W)?[\w=,+-]+\]$|\s[\w@-]+(?:/[\w-]+)+
 
 # Other lines of programs, which are no sentences.
 _OUTPUT = re.compile(
-    r"""\d*\s*\|(?:\s|$)|[\^~]{2,}|=\ (?:note|help):|error(?:\[E\d+\])?:\ |(?:warning|note|help):\s
+    r"""\d*\s*\|(?:\s|$)|[\^~]+$|=\ (?:note|help):|error(?:\[E\d+\])?:\ |(?:warning|note|help):\s
       |npm\ ERR!|make(?:\[\d+\])?:\ |For\ more\ information\ about|Found\ \d+\ error|ninja:[ ]
       |collect2:
       |\d+\ (?:passed|failed|errors?|warnings?)\b|Tests?:?\ +(?:run:|\d)|FAILED\ \(|Ran\ \d+\ tests?
       |\[(?:INFO|ERROR|WARNING|DEBUG|WARN)\]|Test\ Suites:|Snapshots:|BUILD\ FAILED|test\ result:
       |FAIL(?:$|\t)|PASS(?:$|\ )|ok\s+\S+\s+[\d.]+s|\(?compared\ using\s
       |platform\ (?:linux|darwin|win32)\ --
-      |\S+:\ (?:In|At)\ (?:\w+\ )?(?:function|constructor|destructor|top\ level|global)
       |(?:Failures?|Failed\ examples|Error):$|Failure/Error:\ |expect\(
       |There\ (?:was|were)\ \d+\ failure
       |(?:expected|Expected|received|Received|got|actual):\ |Failed\ asserting\ that
-      |[-=_\#*~+]{4,}|=+\ .*\ =+$|_{3,}\ .*\ _{3,}$|-{3,}\ .*\ -{3,}$|E\ {2,}|>\ {3}|[>$]\ \S""",
+      |(?:=>)?0x[0-9a-f]{6,}\b|(?:READ|WRITE)\ of\ size|(?:freed|previously\ allocated)\ by\ thread
+      |Shadow\ byte|SUMMARY:\ |Node\.js\ v\d|==\d+==
+      |[-=_\#*~+]{4,}|=+\ .*\ =+$|_{3,}\ .*\ _{3,}$|-{3,}\ .*\ -{3,}$|E\ {2,}|>\ {3}|\$\ \S""",
     re.VERBOSE,
+)
+# gcc's contexts and the memory that sanitizers print.
+_MORE_OUTPUT = re.compile(
+    r"\S+: (?:In|At) (?:\w+ )?(?:function|constructor|destructor|top level|global)"
+    r"|[\w() ]+:\s\s+(?:[0-9a-f]{2}\s?)+$"
 )
 # The whole output of pytest, with the source that it shows.
 _SESSION = re.compile(r"=+ (?:test session starts|FAILURES|ERRORS) =+$")
+_IS_SESSION = re.compile(r"[=_]{3,} |_ _ _|E {2,}|[\w./\\-]+\.py:\d+: |(?:FAILED|ERROR) ")
 _SESSION_END = re.compile(r"(?:=+ .* in [\d.]+s.* =+|```.*|[\d, a-z]+ in [\d.]+s)$")
 
 
@@ -91,12 +98,16 @@ def read_output(lines: Sequence[str], skip: frozenset[int], text: str) -> Output
     file: str | None = None  # of the rows of a linter that follow
     test_line = -9
     in_session = False
+    shown: list[int] = []  # lines of a session that may also be what follows it
     for index, line in enumerate(lines):
         stripped = line.strip()
         if index in skip or not stripped or len(stripped) > _MAX_LINE_CHARS:
             continue
         if stripped[0] == "=" or in_session:
             in_session = _goes_on(stripped, in_session)
+            if in_session and _IS_SESSION.match(stripped):
+                output.lines.update(shown)
+                shown.clear()
         if report := reports.read(stripped):
             output.add_test(report)
             output.read.add(index)
@@ -111,8 +122,12 @@ def read_output(lines: Sequence[str], skip: frozenset[int], text: str) -> Output
             output.read.add(index)
         elif named := _path_alone(line, stripped):
             file = named
-        elif in_session or _OUTPUT.match(stripped):
+        elif _OUTPUT.match(stripped) or (": " in stripped and _MORE_OUTPUT.match(stripped)):
             output.lines.add(index)
+            if stripped[0] in "^~":  # points at what is in the line before
+                output.lines.add(index - 1)
+        elif in_session:
+            shown.append(index)
         elif line[0] not in " \t":
             file = None
     output.lines |= output.read

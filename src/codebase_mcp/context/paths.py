@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from codebase_mcp.source.names import (
@@ -42,17 +42,18 @@ _LIBRARY = re.compile(
       |python\d?\.?\d*/(?:lib/)?[\w.]+\.py$|lib/python\d[\d.]*|python\d[\d.]*/lib
       |\.pyenv/versions|\.rustup|\.cargo/(?:registry|git)|rustc/[0-9a-f]{6,}
       |go/pkg/mod|go/src/(?:runtime|testing|net|os|io|fmt|reflect|sync|syscall|encoding)
+      |go\d[\w.-]*/src|vendor/(?:github\.com|golang\.org|gopkg\.in|k8s\.io)
       |(?:usr/local|usr/lib|opt|libexec)/go[\w.-]*/src|usr/(?:include|lib|lib64|share)
       |gems/[\w.-]+-\d[\w.]*|lib/ruby|\.rbenv/versions|\.rvm|rubies
       |vendor/(?:bundle|cache|laravel|symfony|phpunit|composer|psr|twig|doctrine|monolog|guzzlehttp)
       |deps|_build/[\w]+/lib|\.pub-cache|\.m2/repository|\.gradle/caches|\.nuget/packages
       |\.cabal/packages|\.stack|\.julia/packages|\.luarocks|share/lua|\.deno|cachedRuntime
-      |Xcode\.app|\.swiftpm|checkouts|emsdk|sysdeps|csu|libstdc\+\+-v3|compiler-rt
+      |Xcode\.app|\.swiftpm|checkouts|emsdk|sysdeps|csu|libstdc\+\+-v3|libsanitizer|compiler-rt
     )(?:/|$)""",
     re.VERBOSE,
 )
 _LIBRARY_START = re.compile(
-    r"""(?:node:|internal/|dart:|ext:|bun:|deno:|<frozen|\(?<anonymous|\[native|native:|\.{1,2}/sysdeps
+    r"""(?:node:|internal/|dart:|ext:|bun:|deno:|<|\(?<anonymous|\[native|native:|\.{1,2}/sysdeps
       |https?://(?:unpkg|cdn|cdnjs|esm)\b|(?:library|src/libstd|src/libcore|libstd|libcore)/
       |(?:java|javax|jdk|sun|kotlin|kotlinx|scala|clojure|groovy|akka)/
       |com/sun/|org/(?:junit|apache/maven|gradle|codehaus/groovy|testng|mockito|hamcrest)/
@@ -122,13 +123,16 @@ _EXTENSIONS = (
     frozenset(LANGUAGE_BY_EXTENSION) | CODE_EXTENSIONS_WITHOUT_GRAMMAR | _MORE_EXTENSIONS
 ) - frozenset({"com", "net", "io"})
 
-# A run of the characters of paths, and the line after it. Runs cannot overlap, so that a search is
-# linear in the length of the text.
-_TOKEN = re.compile(r"[\w./\\@+~$#:%&?=-]++(?:\((?=\d))?(?:\d+(?:,\d+)?\))?")
+# A run of the characters of paths, and the line in brackets after it.
+_TOKEN = re.compile(r"[\w./\\@+~$#:%&?=-]++(?:\(\d+(?:,\d+)?\))?")
+_MAX_TOKEN_CHARS = 300
+_INSIDE = re.compile(r"[./][\w+]|file$")
 _LOCATION = re.compile(
     r"(?P<path>(?:[A-Za-z]:)?[^:#(?]+)"
     r"(?:(?::|\#L|\(|:line\s)(?P<line>\d+)[^/]*)?(?:[:#?][^/]*)?"
 )
+_LINE_BEFORE = re.compile(r"[Ll]ines? (\d{1,7})(?:-\d+)? (?:of|in)$")
+_LINE_BEHIND = re.compile(r"(?:(?:at|on|in) )?lines? (\d{1,7})\b")
 _TRAILING = ".:,-/\\$=&?"
 _BLOB = re.compile(r"https?://[^/]+/(?:[^/]+/){2}(?:-/)?(?:blob|tree|raw|blame|src)/[^/]+/(.+)")
 _RAW = re.compile(r"https?://raw\.githubusercontent\.com/[^/]+/[^/]+/[^/]+/(.+)")
@@ -136,15 +140,24 @@ _RAW = re.compile(r"https?://raw\.githubusercontent\.com/[^/]+/[^/]+/[^/]+/(.+)"
 
 def mentioned_paths(text: str) -> Iterator[TaskPath]:
     """The paths of files in a text, and those in its URLs."""
-    for match in _TOKEN.finditer(text):
-        token = match[0]
-        if "." not in token and "/" not in token and token.lower() not in LANGUAGE_BY_NAME:
+    words = text.split()
+    for number, word in enumerate(words):
+        if "." not in word and "/" not in word and "file" not in word:
             continue
-        if len(token) > 300:
-            continue
-        path = _of_url(token) if "://" in token else _of_token(token)
-        if path is not None:
-            yield path
+        for match in _TOKEN.finditer(word[: 4 * _MAX_TOKEN_CHARS]):
+            token = match[0]
+            if len(token) > _MAX_TOKEN_CHARS or not _INSIDE.search(token):
+                continue
+            path = _of_url(token) if "://" in token else _of_token(token.rpartition("=")[2])
+            if path is not None:
+                yield path if path.line else replace(path, line=_line_around(words, number))
+
+
+def _line_around(words: Sequence[str], number: int) -> int | None:
+    """The line that a sentence names before or behind a path."""
+    before, behind = words[max(0, number - 3) : number], words[number + 1 : number + 4]
+    match = _LINE_BEFORE.search(" ".join(before)) or _LINE_BEHIND.match(" ".join(behind))
+    return int(match[1]) if match else None
 
 
 def _of_url(url: str) -> TaskPath | None:

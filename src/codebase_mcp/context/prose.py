@@ -26,25 +26,27 @@ _LABEL = re.compile(r"([A-Z][\w '/()-]{2,40}):\s")
 _EMPHASIZED = re.compile(r"(?:\*\*|__)([^*_]{2,100})(?:\*\*|__)\s*:?\s*(.*)$")
 _ATX = re.compile(r"#{1,6}\s+([^#\s].*)()")
 _UNDERLINE = re.compile(r"\s{0,3}(?:=+|-{2,})\s*$")
-_ITEM = re.compile(r"\s*(?:[-*+\u2022]|\d{1,3}[.)]|\([a-z\d]\))\s+")
+_ITEM = re.compile(r"\s*(?:[-*+\u2022]|\d{1,3}[.)]|\([a-z\d]\))\s+(?:\[ \]\s+)?")
 
 _IMAGE = re.compile(r"!\[[^\]\n]{0,300}\]\([^()\n]{0,500}\)|<img\b[^<>\n]{0,1000}>")
 _LINK = re.compile(r"\[([^\[\]\n]{1,300})\]\([^()\s]{1,500}\)")
-_TAG = re.compile(r"</?[a-z][a-z\d]*(?:\s[^<>\n]{0,300})?/?>|<https?://[^<>\s]{1,300}>")
-_EMPHASIS = re.compile(
-    r"\*\*|(?<!\w)__(?=\w)(?![\w.]+__\b)|(?<![\w*])\*(?=\w)|(?<=\w)\*(?![\w*])|`+"
+_TAG = re.compile(
+    r"</?(?:a|b|i|p|br|em|strong|code|pre|kbd|su[bp]|div|span|summary|table|t[rdh]|[uo]l|li|hr|h\d|samp"
+    r"|blockquote|tt|picture|source|video|center|font|section)(?:\s[^<>\n]{0,300})?/?>",
+    re.IGNORECASE,
 )
+_EMPHASIS = re.compile(r"\*\*|(?<![\w*])\*(?=\w)|(?<=\w)\*(?![\w*])|`+")
 # Issues, commits and pages: their addresses are no words of the sentence.
 _URL = re.compile(r"[(<\[]?\bhttps?://[^\s()<>\[\]]+[)>\]]?(?=[\s.,;:!?]|$)")
 _FILE_URL = re.compile(r"/(?:blob|raw|blame)/|\.\w{1,4}(?:#.*)?[)>\]]?$")
 _SENTENCE_END = re.compile(
-    r"(?<=[.!?])\s+(?=[^\sa-z])|(?<=[.!?][\"')\]])\s+(?=[^\sa-z])|(?<=[\u3002\uff01\uff1f])"
+    r"(?<=[.!?])(?<!\.\.)\s+(?=[^\sa-z])|(?<=[^.][.!?][\"')\]])\s+(?=[^\sa-z])|(?<=[\u3002\uff01\uff1f])"
 )
 _ABBREVIATION = re.compile(
     r"(?:\b(?:e\.g|i\.e|etc|vs|cf|eg|ie|approx|resp|incl|no|fig|sec|aka|Dr|Mr|Ms)|\b[A-Z])\.$",
     re.IGNORECASE,
 )
-_WORD = re.compile(r"[^\W_]")
+_LETTER = re.compile(r"[^\W\d_]")
 
 
 @dataclass(slots=True)
@@ -60,15 +62,18 @@ class Prose:
 
     @property
     def shown(self) -> list[str]:
-        """The paragraphs; what the text quotes or folds away, if that is all it has."""
-        return self.paragraphs or self.quoted or self.folded
+        """The paragraphs; and what the text quotes or folds away, if it says little else."""
+        if len(self.paragraphs) > 1:
+            return self.paragraphs
+        return [*self.paragraphs, *self.quoted] or self.folded
 
     def sentences(self, limit: int) -> tuple[str, ...]:
         """The title and the sentences after it, each once."""
         kept: dict[str, None] = {self.title: None} if self.title else {}
         for number, paragraph in enumerate(self.shown):
             for sentence in islice(sentences_of(paragraph), number == 0, None):
-                kept.setdefault(sentence)
+                if not is_courtesy(sentence):
+                    kept.setdefault(sentence)
             if len(kept) >= limit:
                 break
         return tuple(kept)[:limit]
@@ -88,10 +93,11 @@ class _Reader:
         self.is_task_list = False
         self.in_list = False
         self.was_empty = True
+        self.quote_line = -2
 
     def read(self, skip: frozenset[int]) -> Prose:
         for index, line in enumerate(self.lines):
-            if index in skip and self.fence is None and not self.in_comment:
+            if index in skip and not self.in_comment:
                 self._close()
             else:
                 self._line(line, index)
@@ -117,7 +123,7 @@ class _Reader:
             self._close()
         elif stripped[0] == ">":
             self._close()
-            self.prose.quoted.append(stripped.lstrip("> "))
+            self._quote(stripped.lstrip("> "), index)
         else:
             self._text(line)
         self.was_empty = False
@@ -127,7 +133,7 @@ class _Reader:
         if self.fence is not None:
             if stripped.startswith(self.fence) and not stripped.strip("`~"):
                 self.fence = None
-            else:
+            elif not self.is_dropped:
                 self.prose.code.append(line)
             return True
         if self.in_comment or not stripped.startswith(("```", "~~~")):
@@ -188,16 +194,19 @@ class _Reader:
     def _is_dropped(self, line: str, stripped: str) -> bool:
         if self.is_dropped or is_rule(stripped):
             return True
-        if "[" in line and CHECK.match(line):
-            return not self.is_task_list
+        if "[" in line and (check := CHECK.match(line)):
+            return not self.is_task_list or check[0][-2] != " "
         if len(line) > MAX_MARK_CHARS:
             return False
         has_begun = bool(self.prose.paragraphs or self.open)
-        is_end = (has_begun or ":" in line) and is_trailer(line)
+        continues = bool(self.open) and line[0].islower()
+        is_end = not continues and is_trailer(line)
+        if is_end and "://" in line:
+            self.prose.code.append(line)  # may name a file
         if is_end or is_courtesy(stripped) or (has_begun and is_version(stripped)):
             return True
         is_block = self.was_empty and not self.in_list and line.startswith(("    ", "\t"))
-        if (is_block and has_begun) or is_code_line(stripped):
+        if (is_block and has_begun) or is_code_line(stripped.lstrip("-+* ")):
             self.prose.code.append(line)
             return True
         return False
@@ -212,6 +221,12 @@ class _Reader:
         elif len(self.open) == 1 and not self.prose.paragraphs and not line[0].islower():
             self._close()  # the subject of a commit, without an empty line behind it
         self.open.append(_without_label(line))
+
+    def _quote(self, text: str, index: int) -> None:
+        if index == self.quote_line + 1:
+            text = f"{self.prose.quoted.pop()} {text}"
+        self.prose.quoted.append(text)
+        self.quote_line = index
 
     def _close(self) -> None:
         if self.open:
@@ -242,9 +257,14 @@ def plain(text: str) -> str:
         text = _LINK.sub(r"\1", _IMAGE.sub(" ", text))
     if "<" in text:
         text = _TAG.sub(" ", text)
-    if "://" in text:
-        text = _URL.sub(lambda url: url[0] if _FILE_URL.search(url[0]) else "", text)
-    return " ".join(_EMPHASIS.sub("", text).split())
+    return " ".join(_EMPHASIS.sub("", without_urls(text)).split())
+
+
+def without_urls(text: str) -> str:
+    """A text without the addresses of issues, commits and pages; those of files stay."""
+    if "://" not in text:
+        return text
+    return _URL.sub(lambda url: url[0] if _FILE_URL.search(url[0]) else "", text)
 
 
 def sentences_of(paragraph: str) -> Iterator[str]:
@@ -264,5 +284,5 @@ def _cut(sentence: str) -> Iterator[str]:
         end = end if end > 0 else MAX_SENTENCE_CHARS
         yield sentence[:end]
         sentence = sentence[end:].strip()
-    if _WORD.search(sentence):
+    if _LETTER.search(sentence):
         yield sentence

@@ -35,12 +35,13 @@ def symbol_of(written: str) -> str | None:
     if not text:
         return None
     prefix = ""
+    has_receiver = ".(" in text
     if match := _LAMBDA.search(text):
         prefix, text = text[: match.start()], match[1] or match[2]
     elif match := _WRITTEN.search(text):
         prefix, text = text[: match.start()], match[1]
     else:
-        if ".(" in text:
+        if has_receiver:
             text = _GO_RECEIVER.sub(r"\1", text)
         if _IN_GO.match(text):
             text = text.rpartition("/")[2]
@@ -51,8 +52,8 @@ def symbol_of(written: str) -> str | None:
         return None
     name = re.sub(r"(?<=\w)\$(?:\d+|\w+\$\d+)$", "", parts[-1])
     owner = parts[-2].rpartition("$")[2] if len(parts) > 1 else ""
-    is_type = owner[:1].isupper() and owner != name
-    return f"{owner}.{name}" if is_type else name
+    is_type = owner[:1].isupper() or (has_receiver and owner)
+    return f"{owner}.{name}" if is_type and owner != name else name
 
 
 def _is_generated(part: str) -> bool:

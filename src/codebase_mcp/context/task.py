@@ -19,7 +19,7 @@ from codebase_mcp.context.names import (
 )
 from codebase_mcp.context.outputs import read_output
 from codebase_mcp.context.paths import Origin, TaskPath, mentioned_paths
-from codebase_mcp.context.prose import MAX_SENTENCE_CHARS, Prose, read_prose
+from codebase_mcp.context.prose import MAX_SENTENCE_CHARS, Prose, read_prose, without_urls
 from codebase_mcp.context.traces import read_traces
 
 __all__ = ["MAX_TASK_CHARS", "Origin", "Task", "TaskPath", "read_task"]
@@ -31,11 +31,12 @@ MAX_SENTENCES = 40
 MAX_PATHS = 200
 
 # Colours, and what a service that runs programs puts before each line of their output.
-_ESCAPES = re.compile(
-    r"\x1b\[[0-9;?]{0,20}[A-Za-z]|\x1b\][^\x07]{0,100}\x07|\r(?!\n)|[\u200b\ufeff]"
-)
+_ESCAPES = re.compile(r"\x1b\[[0-9;?]{0,20}[A-Za-z]|\x1b\][^\x07]{0,100}\x07|[\u200b\ufeff]")
+_PREFIX_STARTS = frozenset("+12")
 _LINE_PREFIX = re.compile(
-    r"^(?:[A-Za-z][\w.-]{0,40}[-_]\d+\s{0,20}\| ?)?(?:\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d+Z ?)?"
+    r"(?:[A-Za-z][\w.-]{0,40}[-_]\d+ {0,20}\| ?)?(?:\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d+Z ?)?"
+    # the lines of an exception group
+    r"(?: {0,40}[|+] {1,20}(?=File \"|Exception Group|\w+(?:Error|Exception|Group)\b))?"
 )
 
 
@@ -62,20 +63,27 @@ class Task:
 
 def read_task(text: str) -> Task:
     """The parts of a task; no text is invalid, and only its first `MAX_TASK_CHARS` are read."""
-    cut = _ESCAPES.sub("", text[:MAX_TASK_CHARS])
-    lines = [_LINE_PREFIX.sub("", line, count=1) for line in cut.split("\n")]
+    cut = _ESCAPES.sub("", text[:MAX_TASK_CHARS].replace("\r\n", "\n").replace("\r", "\n"))
+    lines = [
+        _LINE_PREFIX.sub("", line, count=1)
+        if "|" in line or line[:4].strip()[:1] in _PREFIX_STARTS
+        else line
+        for line in cut.split("\n")
+    ]
     diff = read_diff(lines)
     traces = read_traces(lines, diff.lines)
     output = read_output(lines, diff.lines | traces.lines, cut)
     failures = read_failures(lines, diff.lines | output.read)
     skip = diff.lines | traces.lines | output.lines | failures.lines
     prose = read_prose(lines, skip)
+    titled = read_failures([prose.title], frozenset())
     symbols = [frame.symbol for frame in traces.frames if frame.symbol and not frame.is_library]
     blamed = chain.from_iterable(map(quoted_names, [*failures.messages, *output.messages]))
-    evidence = [*_symbols(symbols), *blamed, *failures.errors, *output.tests]
+    evidence = [*_symbols(symbols), *blamed, *titled.errors, *failures.errors, *output.tests]
     messages = distinct(
         chain(
             chain.from_iterable(map(quoted, prose.paragraphs)),
+            titled.messages,
             failures.messages,
             output.messages,
             output.titles,
@@ -114,7 +122,7 @@ def _names(prose: Prose, evidence: Sequence[str], outputs: Sequence[str]) -> Ite
     yield from names_of_prose(prose.title)
     yield from evidence
     for text in texts:
-        yield from names_of_prose(text)
+        yield from names_of_prose(without_urls(text))
     for text in chain(outputs, prose.code):
         yield from names_of_code(text[:1_000])
 

@@ -22,7 +22,7 @@ _DROPPED_SECTION = re.compile(
     |pip\ (?:freeze|list)|package\ ?manager|used\ package\ manager|node|python|info|severity
     |(?:issue\ )?priority|is\ there\ an\ existing\ issue.*|output\ of\ .*|.*\ --version|labels?
     |how\ did\ you\ install.*|where\ are\ you\ running.*|reviewers?|release\ notes?
-    |which\ .*\ (?:versions?|browsers?|packages?).*""",
+    |wh(?:ich|at)\ .*\b(?:versions?|browsers?|packages?|operating\ system)\b.*|envinfo""",
     re.IGNORECASE | re.VERBOSE,
 )
 # These headings say nothing; the text below them does.
@@ -34,7 +34,7 @@ _TEMPLATE_SECTION = re.compile(
       (?:expected|actual|current|observed|desired|proposed|suggested|intended|possible|correct)
       (?:\ (?:and|or|vs\.?|/)\ \w+)?
       \ ?(?:behaviou?r|results?|output|outcome|solution|fix|changes?|api|design|situation)?s?
-    |what\ .{0,60}|why\ .{0,50}\?|how\ (?:to|can|do|did|has)\ .{0,50}
+    |what\ .{0,90}|why\ .{0,50}\?|how\ (?:to|can|do|did|has)\ .{0,50}
     |(?:steps?\ )?(?:to\ |for\ |how\ to\ )?reproduc\w*(?:\ .{0,30})?|steps|repro(?:\ steps)?
     |minimal.{0,40}|(?:code\ |complete\ )?(?:example|sample|snippet)s?(?:\ code)?|context
     |additional\ .{0,30}|(?:any\ )?other\ .{0,30}|more\ .{0,20}|notes?|motivations?|background
@@ -47,7 +47,7 @@ _TEMPLATE_SECTION = re.compile(
     |(?:possible\ )?root\ cause|analysis|workarounds?|tl;?dr|acceptance\ criteria|tasks?|todo|scope
     |goals?|requirements?
     |(?:does\ this|have\ you|did\ you|do\ you|can\ you)\ .{0,80}|results?|output|observed|expected
-    |actual|details""",
+    |actual|details|breaking\ changes?""",
     re.IGNORECASE | re.VERBOSE,
 )
 _TASK_SECTION = re.compile(r"task|to-?do|criteria|requirement|plan", re.IGNORECASE)
@@ -91,7 +91,7 @@ _TRAILER = re.compile(
         (?:[\s,&|]++(?:and\ )?(?:(?:fix|close|resolve)e?[sd]?\s)?{_REFERENCE})*+[\s.)]*+$)""",
     re.IGNORECASE | re.VERBOSE,
 )
-_MARKS_OF_TRAILER = re.compile(r"[:#@!]|gh-|bpo-|cherry")
+_MARKS_OF_TRAILER = (":", "#", "@", "!", "gh-", "GH-", "bpo-", "cherry")
 
 _GREETING = re.compile(
     r"""(?:(?:hi|hello|hey|dear|greetings)\b
@@ -109,16 +109,18 @@ _BOILERPLATE = re.compile(
       |if\ applicable,\ add\ .*|add\ any\ other\ .*
       |(?:go\ to|click\ on|scroll\ down\ to)\ ['"]\.+['"].*
       |steps\ to\ reproduce\ the\ (?:behaviou?r|issue|problem)\s*:?.*
-      |please\ (?:provide|describe|explain|fill|read|note\ that|search|make\ sure|check).*
+      |please\ (?:answer|provide|describe|explain|fill|read|note\ that|search|make\ sure|check).*
       |(?:have\ you|did\ you)\ (?:read|searched|checked|check|search)\b.*
       |describe\ (?:what|the|your)\b.{0,80}|explain\ (?:what|the|how)\b.{0,60}|fixup!.*|squash!.*
+      |release\ notes|changelog|commits
       |(?:uploading|image|screenshot)\b.{0,40})[_*)]*[\s.]*$""",
     re.IGNORECASE | re.VERBOSE,
 )
 _COURTESIES = frozenset(
     """hi hello hey dear greetings many lots big kind best thanks thank thx cheers regards any some
     let i i'd i'm would appreciate love great no n/a na none yes a see if add go click scroll steps
-    please have did describe explain fixup squash uploading image screenshot""".split()
+    please have did describe explain fixup squash release changelog
+    commits uploading image screenshot""".split()
 )
 _VERSION = re.compile(
     r"""(?:[-*\u2022]\s*)?[*_`]*(?:(?:[\w.@/+-]+\ ){0,3}(?:versions?|os|platform|browser
@@ -135,7 +137,7 @@ _RULE = re.compile(r"[-=_*~\s|:+]{3,}$|\||\d+\.$|\[(?:skip ci|ci skip)\]")
 
 def is_trailer(line: str) -> bool:
     """Whether a line is a trailer of a commit message, or only refers to issues or people."""
-    return _MARKS_OF_TRAILER.search(line) is not None and _TRAILER.match(line) is not None
+    return any(map(line.__contains__, _MARKS_OF_TRAILER)) and _TRAILER.match(line) is not None
 
 
 def is_courtesy(stripped: str) -> bool:
@@ -172,7 +174,7 @@ _CODE_END = (";", "{", "}", ");", "=>", ") {")
 
 def is_code_line(stripped: str) -> bool:
     """Whether a line without a fence around it is code, or a command with its prompt."""
-    if (
+    if not stripped or (
         not stripped.endswith(_CODE_END)
         and not _CODE_START.match(stripped)
         and not ("=" in stripped and _ASSIGNMENT.match(stripped))

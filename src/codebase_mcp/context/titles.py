@@ -42,7 +42,8 @@ def title_of(line: str) -> tuple[str, tuple[str, ...]]:
         scopes += re.split(r"[,|&]\s*", scope)
         if rest == before:
             break
-    if match := _COMPONENT.match(rest):
+    match = _COMPONENT.match(rest)
+    if match and not match["scope"].endswith(("Error", "Exception", "error", "panic")):
         scopes.append(match["scope"])
     title = rest.strip(" -:") or line.strip()
     return title, tuple(scope.strip() for scope in scopes if scope.strip())

@@ -111,20 +111,24 @@ _MAX_LINE_CHARS = 1_000
 # Where another trace begins, and lines of traces that say nothing about the code.
 _BOUNDARY = re.compile(
     r"Traceback \(|Caused by\b|Suppressed:|goroutine \d+ \[|thread '|(?:_{3,}|={3,}) "
-    r"|During handling|The above exception|Thread \d|-{4} .* -{4}|\d+\) |stack backtrace:"
-    r"|Exception in thread|#0\s|\u25cf"
+    r"|During handling|The above exception|(?:Current )?[Tt]hread (?:0x|\d)|-{4} .* -{4}|\d+\) "
+    r"|stack backtrace:|Exception in thread|#0\s|\u25cf"
 )
+_ERROR = re.compile(r"(?:Uncaught |\[cause\]: )?[\w.$]*(?:Error|Exception)\b")
 _BOUNDARY_STARTS = frozenset("TCSgt_=D-sE#\u25cf0123456789")
 _NOISE = re.compile(
-    r"Traceback \(most recent|goroutine \d+ \[|During handling of the above|The above exception was"
-    r"|[Ss]tack (?:back)?trace(?:back)?:|\[C\]: in |\.\.\. \d+ (?:more|common frames)|\[signal "
-    r"|note: (?:run with|Some details)|CallStack \(from|at <anonymous>$|created by "
-    r"|exit status \d+$|at (?:async |new )?[\w.$<>\[\] ]+ \((?:<anonymous>|index \d+|native)\)$"
-    r"|--- End of .*trace|at [\w.`<>\[\],$+]+\(.*\)$|Thread \d\S* .*most recent call first"
-    r"|\#\d+ (?:\{main\}|\[internal function\].*)$|<asynchronous suspension>|Process finished"
-    r"|Unhandled exception:$"
+    r"""Traceback\ \(most\ recent|goroutine\ \d+\ \[|During\ handling\ of\ the\ above|created\ by[ ]
+      |The\ above\ exception\ was|Exception\ Group\ Tr|[Ss]tack\ (?:back)?trace(?:back)?:
+      |\[C\]:\ in\ |\.\.\.\ \d+\ (?:more|common\ frames)|\[signal[ ]
+      |note:\ (?:run\ with|Some\ details)|CallStack\ \(from|at\ <anonymous>$|exit\ status\ \d+$
+      |---\ End\ of\ .*trace|Process\ finished
+      |at\ (?:async\ |new\ )?[\w.$<>\[\] ]+\ \((?:<anonymous>|index\ \d+|native)\)$
+      |at\ [\w.`<>\[\],$+]+\(.*\)$|(?:Current\ t|T)hread\ \S+\ .*most\ recent\ call\ first
+      |\#\d+\ (?:\{main\}|\[internal\ function\].*|0x[0-9a-f]+\ .*)$|<asynchronous\ suspension>
+      |Unhandled\ exception:$""",
+    re.VERBOSE,
 )
-_NOISE_STARTS = frozenset("TgDsS[.nCae-#<PU")
+_NOISE_STARTS = frozenset("TgDsS[.nCaEe-#<PU")
 _MOST_RECENT_FIRST = "most recent call first"
 
 
@@ -141,8 +145,10 @@ class _Trace:
         """Whether a frame in a line belongs to the trace."""
         if pattern is self.pattern is _PYTEST:  # shows the source of whole functions
             return True
-        is_related = any({self.pattern, pattern} <= group for group in _RELATED)
-        return is_related or (pattern is self.pattern and index - self.last_line <= _GAP_LINES)
+        is_related = pattern is self.pattern or any(
+            {self.pattern, pattern} <= group for group in _RELATED
+        )
+        return is_related and index - self.last_line <= _GAP_LINES
 
     def numbered(self) -> list[TaskPath]:
         """The frames with their numbers, innermost first."""
@@ -168,7 +174,9 @@ def read_traces(lines: Sequence[str], skip: frozenset[int]) -> Traces:
         text = line.strip()
         if not text or index in skip or len(text) > _MAX_LINE_CHARS:
             continue
-        if text[0] in _BOUNDARY_STARTS and _BOUNDARY.match(text):
+        if (text[0] in _BOUNDARY_STARTS and _BOUNDARY.match(text)) or (
+            ("Error" in text or "Exception" in text) and _ERROR.match(text)
+        ):
             is_thrown = current is not None and current.pattern is _PHP_THROWN
             current = current if is_thrown and text[0] == "#" else None
             is_reversed = _MOST_RECENT_FIRST in text
