@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 from collections import OrderedDict
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, get_args
 
@@ -67,9 +67,6 @@ _HISTORY_SQL = load_queries("codebase_mcp.search", "history.sql")
 # The whole text of a task is cut to this length for its words and its vector.
 _WHOLE_CHARS = 2_000
 _COMMIT_CHARS = 600
-
-# So many sentences, the longest, are also searched by themselves.
-_SENTENCES = 3
 
 # Commits that are looked at: the newest, and of those the ones like the task by words and meaning.
 _MOST_COMMITS = 2_000
@@ -208,7 +205,6 @@ class ContextSearch:
         title = " ".join([*task.scopes, task.title])
         whole = " ".join([*task.scopes, *task.sentences, *task.names])[:_WHOLE_CHARS]
         texts = [("title", title), ("whole", whole)]
-        texts += [("sentence", text) for text in sorted(task.sentences[1:], key=len)[-_SENTENCES:]]
         texts += [("changed", " ".join(task.changed)[:_WHOLE_CHARS])]
         rankings = [
             (name, await self._searcher.rank(project, text, FileFilters(), searched))
@@ -295,22 +291,36 @@ class ContextSearch:
         features: Features,
         task: Task,
     ) -> None:
-        """The files that hold a message of the task literally."""
+        """The files that hold a message of the task, or lines that its diff removes."""
         for message in task.messages[:_MOST_MESSAGES]:
-            found = await self._exact.lines_in_index(
-                project,
-                [snapshot.id for snapshot in snapshots],
-                TextQuestion(TextQuery(message, ignore_case=False), limit=1),
-            )
-            rows = [
-                row
-                for matches in found or ()
-                if (row := features.rows.get((matches.file.snapshot.id, matches.file.path)))
-                is not None
-            ]
-            for row in rows:
-                share = 1 / len(rows) ** 0.5
+            found = await self._files_with(project, snapshots, features, [message])
+            share = 1 / len(found) ** 0.5 if found else 0
+            for row in found:
                 features.put("message", row, share, f'has "{message[:40]}"', share)
+        found = await self._files_with(project, snapshots, features, task.removed)
+        for row, count in found.items():
+            share = min(count / len(task.removed), 1.0)
+            features.put("same_lines", row, share, "has lines that the diff removes", share)
+
+    async def _files_with(
+        self,
+        project: Project,
+        snapshots: Sequence[ScopedSnapshot],
+        features: Features,
+        texts: Sequence[str],
+    ) -> dict[int, int]:
+        """The files that hold any of some texts literally, each with how many of its lines do."""
+        if not texts:
+            return {}
+        pattern = "|".join(map(re.escape, texts))
+        question = TextQuestion(TextQuery(pattern, regex=True, ignore_case=False), limit=1)
+        ids = [snapshot.id for snapshot in snapshots]
+        found = await self._exact.lines_in_index(project, ids, question)
+        return {
+            row: matches.count
+            for matches in found or ()
+            if (row := features.rows.get((matches.file.snapshot.id, matches.file.path))) is not None
+        }
 
     async def _add_commits(
         self,
@@ -466,7 +476,8 @@ def _add_ranking(features: Features, name: str, ranking: Ranking) -> None:
         if is_main:
             features.put(f"{name}_score", row, max(file.score / best, 0.0))
             features.put(f"name_in_{name}", row, file.signals["name"])
-            features.put("comments", row, file.signals["comments"])
+            for signal in ("comments", "folders", "definition", "expansion"):
+                features.put(signal, row, file.signals[signal])
 
 
 def _seeds(features: Features, given: Collection[int]) -> list[Seed]:

@@ -25,14 +25,20 @@ _FIRST_CHARS = frozenset("@d-+inorscBG\\I=O ")
 _SIDE = re.compile(r"^[abciow12]/(?=.)")
 MAX_WORDS = 400
 
+# Shorter lines stand in many files by chance.
+_LEAST_LINE_CHARS, _MOST_LINE_CHARS = 12, 200
+_MOST_REMOVED = 12
+
 
 @dataclass(frozen=True, slots=True)
 class Diff:
-    """The files of a diff, the words of its changed lines, and the numbers of its lines."""
+    """The files of a diff, the words of its changed lines, the numbers of its lines, and the
+    longest lines that it removes."""
 
     paths: tuple[TaskPath, ...] = ()
     words: tuple[str, ...] = ()
     lines: frozenset[int] = frozenset()
+    removed: tuple[str, ...] = ()
 
 
 class _Reader:
@@ -41,6 +47,7 @@ class _Reader:
     def __init__(self) -> None:
         self.paths: dict[str, int | None] = {}
         self.words: dict[str, int] = {}
+        self.removed: dict[str, None] = {}
         self.taken: set[int] = set()
         self.path: str | None = None
         self.left = (0, 0)
@@ -58,6 +65,8 @@ class _Reader:
             self.left = old, new - 1
         elif sign == "-" and old > 0:
             self.left = old - 1, new
+            if len(text := line[1:].strip()) >= _LEAST_LINE_CHARS:
+                self.removed[text[:_MOST_LINE_CHARS]] = None
         elif sign in ("", " ", "\t"):
             self.left = max(0, old - 1), max(0, new - 1)
             return True
@@ -130,6 +139,7 @@ def read_diff(lines: Sequence[str]) -> Diff:
         tuple(TaskPath(path, "change", line) for path, line in reader.paths.items()),
         _by_count(reader.words),
         frozenset(reader.taken),
+        tuple(sorted(reader.removed, key=len, reverse=True)[:_MOST_REMOVED]),
     )
 
 

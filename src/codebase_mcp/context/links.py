@@ -21,7 +21,7 @@ from codebase_mcp.text.tokens import fold
 
 _SQL = load_queries("codebase_mcp.context", "context.sql")
 
-_MOST_NAMES = 60
+_MOST_NAMES = 150
 _MOST_ROWS = 3_000
 _MOST_SUM = 3.0
 

@@ -47,7 +47,8 @@ class Task:
     ``title`` is its first sentence. ``sentences`` say what is wrong or wanted, in their order,
     without templates, check lists, tables of the environment, logs, traces and code. ``names`` are
     identifiers, the most telling first; ``messages`` are quoted or logged texts that code may hold
-    literally; ``paths`` the files that it names; ``changed`` the words of a diff's changed lines.
+    literally; ``paths`` the files that it names; ``changed`` the words of a diff's changed lines,
+    and ``removed`` the longest lines that it removes, which other files may have too.
     ``scopes`` are the components that a title's prefix names: ``router`` of "fix(router): …".
     """
 
@@ -58,6 +59,7 @@ class Task:
     messages: tuple[str, ...] = ()
     paths: tuple[TaskPath, ...] = ()
     changed: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
     scopes: tuple[str, ...] = ()
 
 
@@ -100,6 +102,7 @@ def read_task(text: str) -> Task:
         messages=messages,
         paths=_paths(chain(traces.frames, output.paths, diff.paths, _mentions(prose))),
         changed=diff.words,
+        removed=diff.removed,
         scopes=prose.scopes,
     )
 
