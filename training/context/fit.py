@@ -32,6 +32,7 @@ TREES = 150
 LEARNING_RATE = 0.08
 LEAST_LEAF = 60
 FOLDS = 5
+FOREIGN = "foreign"
 
 # Facts about a file or a task, of which more is no evidence.
 FACTS = ("is_", "has_", "main_language", "words_of_task", "names_of_task_known")
@@ -85,13 +86,19 @@ def fitted(evidence: NDArray[np.float32], changed: NDArray[np.bool_]) -> Any:
     return model.fit(evidence, changed)
 
 
+def is_own(data: Data) -> NDArray[np.bool_]:
+    """Whether the task of each candidate is one of its repository."""
+    return data.names[data.task] != FOREIGN
+
+
 def cross_validated(data: Data) -> NDArray[np.float64]:
     """The probability of each candidate, by trees that have not seen its repository."""
-    of_row = data.repository[data.task]
+    of_row, own = data.repository[data.task], is_own(data)
     probabilities = np.zeros(len(of_row))
     for fold in range(FOLDS):
         held_out = of_row % FOLDS == fold
-        model = fitted(data.evidence[~held_out], data.changed[~held_out])
+        seen = own & ~held_out
+        model = fitted(data.evidence[seen], data.changed[seen])
         probabilities[held_out] = model.predict_proba(data.evidence[held_out])[:, 1]
     return probabilities
 
@@ -154,7 +161,7 @@ def per_task(
 def report(data: Data, probabilities: NDArray[np.float64]) -> None:
     """Print recall@20 and MRR by kind of task, and the calibration."""
     results = list(per_task(data, probabilities))
-    for name in [*sorted(set(data.names.tolist())), "all"]:
+    for name in [*sorted(set(data.names.tolist()) - {FOREIGN}), "all"]:
         chosen = [r for r in results if name in (r[0], "all")]
         rank, recall = (float(np.mean([r[i] for r in chosen])) for i in (2, 3))
         sure = [r[5] for r in chosen if r[4] >= 0.8]
@@ -162,8 +169,9 @@ def report(data: Data, probabilities: NDArray[np.float64]) -> None:
             f"{name:14}{len(chosen):6}  MRR {rank:.3f}  recall@20 {recall:.3f}"
             f"  first at 0.8: {np.mean(sure) if sure else 0:.3f} of {len(sure)}"
         )
+    own = is_own(data)
     for low in np.arange(0, 1, 0.1):
-        rows = (probabilities >= low) & (probabilities < low + 0.1)
+        rows = own & (probabilities >= low) & (probabilities < low + 0.1)
         if rows.sum():
             print(f"  {low:.1f}: {probabilities[rows].mean():.3f} said,"
                   f" {data.changed[rows].mean():.3f} true, {rows.sum()}")  # fmt: skip
@@ -180,7 +188,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
           f" {len(data.task)} candidates, {int(data.missed.sum())} answers missed")  # fmt: skip
     report(data, cross_validated(data))
     if options.out:
-        model = fitted(data.evidence, data.changed)
+        own = is_own(data)
+        model = fitted(data.evidence[own], data.changed[own])
         content = as_json(model)
         own = Mixture.from_json(content).probabilities(data.evidence[:2_000])
         theirs = model.predict_proba(data.evidence[:2_000])[:, 1]

@@ -51,7 +51,7 @@ from codebase_mcp.search.query import inverse_frequencies, parse_query
 from codebase_mcp.search.ranking import Ranking
 from codebase_mcp.search.scope import FileFilters, ScopedSnapshot
 from codebase_mcp.search.search import SearchedSnapshots, Searcher
-from codebase_mcp.search.text_pattern import TextQuery
+from codebase_mcp.search.text_pattern import MAX_PATTERN_CHARS, TextQuery
 from codebase_mcp.secrets.masking import mask_token
 from codebase_mcp.source.git import commit_at_head
 from codebase_mcp.source.git_changes import changed_on_disk
@@ -310,9 +310,12 @@ class ContextSearch:
         texts: Sequence[str],
     ) -> dict[int, int]:
         """The files that hold any of some texts literally, each with how many of its lines do."""
-        if not texts:
+        pattern = ""
+        for text in map(re.escape, texts):
+            if len(pattern) + len(text) < MAX_PATTERN_CHARS:
+                pattern = f"{pattern}|{text}" if pattern else text
+        if not pattern:
             return {}
-        pattern = "|".join(map(re.escape, texts))
         question = TextQuestion(TextQuery(pattern, regex=True, ignore_case=False), limit=1)
         ids = [snapshot.id for snapshot in snapshots]
         found = await self._exact.lines_in_index(project, ids, question)
