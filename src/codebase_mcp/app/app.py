@@ -211,7 +211,7 @@ class App:
     def context(self) -> ContextSearch:
         from codebase_mcp.app.context import ContextSearch  # noqa: PLC0415
 
-        return ContextSearch()
+        return ContextSearch(self)
 
     async def _look_up(self, *question: Any) -> ExactMatches:
         from codebase_mcp.app.literal import look_up  # noqa: PLC0415

@@ -2,16 +2,32 @@
 
 from __future__ import annotations
 
+import re
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from codebase_mcp.access.identity import ANONYMOUS, Identity
 from codebase_mcp.access.resolution import ProjectSource
 from codebase_mcp.app.freshness.verified_search import IndexFreshness
 from codebase_mcp.app.scopes import CallScope, NamedRepository, ReportProgress
-from codebase_mcp.context.answer import Context, Role
-from codebase_mcp.context.task import Task
+from codebase_mcp.context.answer import (
+    Context,
+    NeededDefinition,
+    NeededFile,
+    Outside,
+    Role,
+)
+from codebase_mcp.context.task import Task, read_task
 from codebase_mcp.database.projects import Project
+from codebase_mcp.errors import InvalidInput
+from codebase_mcp.model import FileKind
+from codebase_mcp.search.search import Request
+
+if TYPE_CHECKING:
+    from codebase_mcp.app.app import App
+    from codebase_mcp.search.hits import Hit
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +61,10 @@ class ContextReport:
 
 
 class ContextSearch:
-    """Finds what tasks need."""
+    """Finds what tasks need: a temporary form, which ranks by a search for the title alone."""
+
+    def __init__(self, app: App) -> None:
+        self._app = app
 
     async def find(
         self,
@@ -64,4 +83,62 @@ class ContextSearch:
             IndexingFailed: the ref is still being indexed, or cannot be.
             DatabaseUnavailable: the index cannot be read.
         """
-        raise NotImplementedError
+        if not question.task.strip():
+            raise InvalidInput.of("task", "", "Task cannot be empty", rule="1..50000 characters")
+        started = time.monotonic()
+        task = read_task(question.task)
+        found = await self._app.search(
+            task.title[:500],
+            project_id,
+            Request(limit=50, by_definition=True),
+            repository=repository,
+            ref=question.ref,
+            identity=identity,
+            report=report,
+        )
+        roots = [f"{snapshot.root}/" for snapshot in found.answer.snapshots]
+        given = []
+        for text in question.given or ():
+            path = re.sub(r":\d+(-\d+)?$", "", text)
+            for root in roots:
+                path = path.removeprefix(root)
+            given.append(path)
+        files = [_needed(hit) for hit in found.answer.hits if hit.file_path not in given]
+        wanted = [f for f in files if not question.want or f.role in question.want]
+        names = {hit.file_path for hit in found.answer.hits}
+        is_outside = "site-packages" in question.task
+        return ContextReport(
+            question=question,
+            task=task,
+            context=Context(
+                files=tuple(wanted[: question.limit]),
+                given=tuple(path for path in given if path in names),
+                outside=Outside(0.87, "all frames are of libraries") if is_outside else None,
+                candidates=len(wanted),
+            ),
+            index=found.index,
+            project=found.project,
+            project_source=found.project_source,
+            scope=found.scope,
+            refs=found.refs,
+            latency_ms=(time.monotonic() - started) * 1000,
+        )
+
+
+def _needed(hit: Hit) -> NeededFile:
+    roles: dict[str, Role] = {"test": "test", "docs": "read"}
+    definition = NeededDefinition(
+        hit.symbol, hit.start_line, hit.end_line, hit.content, hit.matching_lines
+    )
+    more = (NeededDefinition(p.symbol, p.start_line, p.end_line) for p in hit.more_in_file)
+    return NeededFile(
+        hit.repository_id,
+        hit.file_path,
+        hit.language,
+        FileKind(hit.file_kind),
+        roles.get(hit.file_kind, "change"),
+        hit.similarity_score,
+        ("says what the task says", f"defines {hit.symbol}") if hit.symbol else ("same words",),
+        (definition, *more),
+        hit.view,
+    )
