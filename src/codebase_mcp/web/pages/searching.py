@@ -22,7 +22,8 @@ from codebase_mcp.search.help import first_with_text, secondary_note, state_note
 from codebase_mcp.search.scope import FileFilters
 from codebase_mcp.search.signals import SIGNALS
 from codebase_mcp.tools import answers
-from codebase_mcp.tools.replies.search import excerpt, search_text
+from codebase_mcp.tools.replies.excerpts import excerpt
+from codebase_mcp.tools.replies.search import search_text
 from codebase_mcp.tools.rules import check_repository_id
 from codebase_mcp.web.pages import finding
 from codebase_mcp.web.pages.finding import OPTIONS
