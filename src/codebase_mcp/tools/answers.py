@@ -5,7 +5,7 @@ Tools, commands and pages call these, then render the same answer as JSON, text 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from codebase_mcp.errors import InvalidInput
@@ -17,8 +17,10 @@ from codebase_mcp.tools.rules import (
     check_directory,
     check_file_type,
     check_moment,
+    check_place,
     check_query,
     check_ref,
+    check_task,
 )
 
 if TYPE_CHECKING:
@@ -26,9 +28,11 @@ if TYPE_CHECKING:
 
     from codebase_mcp.access.identity import Identity
     from codebase_mcp.app.app import App, HistoryReport, SearchReport
+    from codebase_mcp.app.context import ContextReport
     from codebase_mcp.app.exact import TextReport
     from codebase_mcp.app.scopes import NamedRepository, ReportProgress
     from codebase_mcp.app.text_scan import Form
+    from codebase_mcp.context.answer import Role
     from codebase_mcp.search.text_pattern import TextQuery
     from codebase_mcp.symbols.answer import Operation, SymbolQuestion
 
@@ -140,6 +144,42 @@ async def find_text(
             context_lines=context_lines,
             limit=limit if form == "lines" else 0,
             form=form,
+        ),
+        project_id,
+        identity,
+        repository=repository,
+        report=report,
+    )
+
+
+async def find_context(
+    app: App,
+    task: str,
+    project_id: str | None,
+    identity: Identity,
+    *,
+    given: Sequence[str] | None = None,
+    want: Iterable[Role] = (),
+    repository: NamedRepository = None,
+    ref: str | None = None,
+    limit: int = 20,
+    report: ReportProgress | None = None,
+) -> ContextReport:
+    """What a task needs; without ``given`` its caller has the files of the uncommitted change.
+
+    Raises:
+        InvalidInput: the task, a given path or the ref is invalid.
+        ProjectNotFound, DatabaseUnavailable, IndexingFailed: as `ContextSearch.find`.
+    """
+    from codebase_mcp.app.context import ContextQuestion  # noqa: PLC0415 - seldom needed
+
+    return await app.context.find(
+        ContextQuestion(
+            check_task(task),
+            given=None if given is None else tuple(map(check_place, given)),
+            want=tuple(dict.fromkeys(want)),
+            ref=check_ref(ref, "ref") if ref else None,
+            limit=limit,
         ),
         project_id,
         identity,
