@@ -19,7 +19,7 @@ from codebase_mcp.tools.rules import MAX_TASK_CHARS
 
 if TYPE_CHECKING:
     from collections.abc import Collection
-    from typing import TextIO
+    from typing import BinaryIO
 
 # Of a longer text the first and the last characters are kept: a log begins with what was run, and
 # ends with what went wrong.
@@ -104,20 +104,20 @@ def _task(options: argparse.Namespace) -> tuple[str, str | None]:
     if options.file is None and sys.stdin.isatty():
         message = "Give a task: in words, with --file or --commit, or in a pipe"
         raise InvalidInput.of("task", "", message, rule="1..50000 characters")
-    return _text_of(sys.stdin), options.ref
+    return _text_of(sys.stdin.buffer), options.ref
 
 
 def _file_text(path: Path) -> str:
     try:
-        with path.open(encoding="utf-8", errors="replace") as file:
+        with path.open("rb") as file:
             return _text_of(file)
     except OSError as error:
         message = f"Cannot read {path}: {error.strerror}"
         raise InvalidInput.of("file", str(path), message, rule="a readable file") from error
 
 
-def _text_of(file: TextIO) -> str:
-    return file.read(_MAX_BYTES)
+def _text_of(file: BinaryIO) -> str:
+    return file.read(_MAX_BYTES).decode("utf-8", "replace")
 
 
 def commit_task(name: str) -> tuple[str, str]:
