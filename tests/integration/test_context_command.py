@@ -60,7 +60,7 @@ def test_a_long_text_keeps_its_beginning_and_its_end(project: str, shell: Shell)
     done = shell("context", "--project", project, text=log)
     assert done.returncode == 0
     assert done.stderr.startswith("The task has 80,")
-    assert "the first 25,000 and the last 24,995 of them count" in done.stderr.replace("\n", " ")
+    assert "the first and the last 25,000 of them count" in done.stderr.replace("\n", " ")
 
 
 def test_the_task_may_be_a_commit_asked_of_the_state_before_it(

@@ -259,6 +259,7 @@ async def test_every_page_is_accessible(
             "/symbol": ["name=authenticate", "name=authenticate&operation=callers"],
             "/index": [""],
             "/changes": ["", "a=HEAD~1&b=HEAD"],
+            "/context": ["", "task=authenticate+fails", "task=authenticate&ref=no-such-branch"],
             "/tasks": ["", "status=complete"],
             "/memory": ["", "q=bcrypt"],
             "/work": [""],

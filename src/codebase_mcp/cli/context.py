@@ -21,10 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Collection
     from typing import BinaryIO
 
-# Of a longer text the first and the last characters are kept: a log begins with what was run, and
-# ends with what went wrong.
-_HEAD_CHARS = MAX_TASK_CHARS // 2
-_CUT = "\n[…]\n"
 # More is not read into memory.
 _MAX_BYTES = 64 << 20
 
@@ -35,6 +31,11 @@ async def context(options: argparse.Namespace, settings: Settings) -> int:
 
     want = _roles(options.want)
     task, ref = await asyncio.to_thread(_task, options)
+    if len(task.strip()) > MAX_TASK_CHARS:
+        warn(
+            f"The task has {len(task):,} characters: the first and the last "
+            f"{MAX_TASK_CHARS // 2:,} of them count."
+        )
     given = options.given
     if given is None and (options.no_given or options.commit is not None):
         given = []
@@ -43,7 +44,7 @@ async def context(options: argparse.Namespace, settings: Settings) -> int:
         with later_progress_bar(hidden=options.json) as progress:
             answer = await answers.find_context(
                 app,
-                shortened(task),
+                answers.shortened(task),
                 project,
                 shell.identity,
                 given=given,
@@ -60,19 +61,6 @@ async def context(options: argparse.Namespace, settings: Settings) -> int:
     from codebase_mcp.tools.replies.context import SIZE, context_text  # noqa: PLC0415
 
     return show(context_text(answer, reply_budget(settings, SIZE)), answer.latency_ms)
-
-
-def shortened(task: str) -> str:
-    """A text of at most as many characters as a task may have, without its middle if need be."""
-    task = task.strip()
-    if len(task) <= MAX_TASK_CHARS:
-        return task
-    tail = MAX_TASK_CHARS - _HEAD_CHARS - len(_CUT)
-    warn(
-        f"The task has {len(task):,} characters: the first {_HEAD_CHARS:,} and the last {tail:,} "
-        "of them count."
-    )
-    return task[:_HEAD_CHARS] + _CUT + task[-tail:]
 
 
 def _roles(texts: Collection[str] | None) -> list[Role]:

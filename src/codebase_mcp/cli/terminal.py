@@ -33,7 +33,7 @@ _STYLES = tuple(
         (r"^M .*", "bold"),
         (r"^[AR] .*|^    \+ .*", "green"),
         (r"^D .*|^    - .*", "red"),
-        (r"^    ~ .*|^Read \d.*|^Nothing here: .*|^(?:Not|Read|In|Changed between) .*\.$", "yellow"),
+        (r"^    ~ .*|^Read \d.*|^Nothing here.*|^(?:Not|Read|In|Changed between) .*\.$", "yellow"),
         (r"^    > .*", "cyan"),
         (r"^impact .*|^\S+\.\.\.\S+: .*", "bold"),
         (r"^\d+\. (?=[0-9a-f]{10} )", "dim"),

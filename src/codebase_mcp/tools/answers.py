@@ -14,6 +14,7 @@ from codebase_mcp.search.history import HistoryFilters
 from codebase_mcp.search.scope import FileFilters
 from codebase_mcp.search.search import Request
 from codebase_mcp.tools.rules import (
+    MAX_TASK_CHARS,
     check_directory,
     check_file_type,
     check_moment,
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
     from codebase_mcp.context.answer import Role
     from codebase_mcp.search.text_pattern import TextQuery
     from codebase_mcp.symbols.answer import Operation, SymbolQuestion
+
+_LEFT_OUT = "\n[…]\n"
 
 
 def file_filters(
@@ -186,6 +189,16 @@ async def find_context(
         repository=repository,
         report=report,
     )
+
+
+def shortened(task: str) -> str:
+    """A text of at most as many characters as a task may have: a longer one without its middle, as
+    a log begins with what was run and ends with what went wrong."""
+    task = task.strip()
+    if len(task) <= MAX_TASK_CHARS:
+        return task
+    half = MAX_TASK_CHARS // 2
+    return task[:half] + _LEFT_OUT + task[len(_LEFT_OUT) - half :]
 
 
 async def search_history(
