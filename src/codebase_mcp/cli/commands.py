@@ -120,7 +120,7 @@ _CODE = (
             option(
                 "task",
                 "an issue, a stack trace, the output of a test, a diff, a sentence; without it, "
-                "standard input: pytest 2>&1 | codebase-mcp context",
+                "standard input",
                 nargs="*",
             ),
             option("--file", "read the task from this file; - for standard input", short="-f"),
@@ -146,6 +146,8 @@ _CODE = (
             number("--limit", "maximum number of files", 1, 100, default=20),
             *_PLACE,
         ),
+        description="Show the files that a task needs: to change, to read, to test. The output of "
+        "a failing test comes in a pipe: pytest 2>&1 | codebase-mcp context",
     ),
     Command(
         "log-search",
