@@ -60,6 +60,7 @@ CALLS: list[tuple[str, dict[str, Any]]] = [
     ("vcs", {"operation": "compare_branches", "branch_a": "a", "branch_b": "b"}),
     ("vcs", {"operation": "analyze_impact", "commit": "HEAD"}),
     ("find_text", {"pattern": "login"}),
+    ("find_context", {"task": "login", "given": ["src/login.py"]}),
     ("symbol", {"operation": "definition", "name": "login"}),
     ("symbol", {"operation": "references", "name": "login"}),
     ("symbol", {"operation": "callers", "name": "login"}),

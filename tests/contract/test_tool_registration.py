@@ -36,7 +36,7 @@ async def test_the_default_toolset_shows_exactly_the_two_tools(client: Client[An
 async def test_every_tool_has_a_title_all_hints_and_a_short_description(mode: Any) -> None:
     async with Client(server_with(TOOLSETS), mode=mode) as client:
         tools = await client.list_tools()
-    assert len(tools) == 30
+    assert len(tools) == 31
     for tool in tools:
         assert tool.title
         assert tool.description
@@ -57,7 +57,7 @@ async def test_what_only_reads_is_announced_as_reading(mode: Any) -> None:
     assert {name for name, hint in hints.items() if hint and hint.read_only_hint} == {
         "search_code", "get_indexing_status", "project", "get_active_project", "list_projects",
         "get_task", "list_tasks", "query_entities", "query_work_items", "get_work_item_hierarchy",
-        "find_text", "symbol",
+        "find_text", "find_context", "symbol",
     }  # fmt: skip
 
 

@@ -22,7 +22,8 @@ PURPOSES = {
     "tasks": "what is to be done, with branches, commits and history",
     "memory": "what was decided, done and learned, by session",
     "vcs": "branches compared, and what a change touches",
-    "find": "every line that holds a text ([docs/exact.md](docs/exact.md))",
+    "find": "every line that holds a text ([docs/exact.md](docs/exact.md)), what a task needs "
+    "([docs/context.md](docs/context.md))",
     "symbols": "who defines, uses, calls and implements a name",
     "agents": "what other agents do, and how it went",
     "entities": "records of your own types, checked against JSON Schemas",

@@ -83,7 +83,7 @@ def test_of_an_unknown_command_all_that_there_are_are_named(
 ) -> None:
     with pytest.raises(SystemExit):
         run(["serch"])
-    assert "'search', 'grep', 'log-search'" in capsys.readouterr().err
+    assert "'search', 'grep', 'context'" in capsys.readouterr().err
 
 
 def required_by(parser: argparse.ArgumentParser) -> list[str]:

@@ -42,10 +42,12 @@ PAGES: dict[str, dict[str, str]] = {
     "/work": {"item": "", "after": ""},
     "/entities": {"type": "service", "after": ""},
     "/changes": {"a": "HEAD~1", "b": "HEAD", "commit": "", "uncommitted": ""},
+    "/context": {"task": "authenticate fails", "want": "change", "ref": "HEAD"},
     "/status": {},
     "/sign-in": {"next": "/search?q=x", "wrong": "1"},
 }  # fmt: skip
 FORMS: dict[str, dict[str, str]] = {
+    "/context": {"task": "authenticate fails", "want": "change", "ref": "HEAD"},
     "/index/start": {"path": "/no/such/folder"},
     "/index/cancel": {"repository": str(uuid4())},
     "/index/remove": {"repository": str(uuid4())},

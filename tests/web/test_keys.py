@@ -42,8 +42,9 @@ WRITING = {
 INDEXING = {"vcs": {"index_repository"}}
 READERS = {
     "search_code", "get_indexing_status", "project", "switch_project", "get_active_project",
-    "list_projects", "get_task", "list_tasks", "memory", "session", "vcs", "find_text", "symbol",
-    "agent",    "query_entities", "query_work_items", "get_work_item_hierarchy",
+    "list_projects", "get_task", "list_tasks", "memory", "session", "vcs", "find_text",
+    "find_context", "symbol", "agent", "query_entities", "query_work_items",
+    "get_work_item_hierarchy",
 }  # fmt: skip
 WRITERS = {
     "create_project", "create_task", "update_task", "memory", "session", "agent",

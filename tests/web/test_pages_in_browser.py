@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -259,6 +260,7 @@ async def test_every_page_is_accessible(
             "/symbol": ["name=authenticate", "name=authenticate&operation=callers"],
             "/index": [""],
             "/changes": ["", "a=HEAD~1&b=HEAD"],
+            "/context": ["", "task=authenticate+fails", "task=authenticate&ref=no-such-branch"],
             "/tasks": ["", "status=complete"],
             "/memory": ["", "q=bcrypt"],
             "/work": [""],
@@ -386,10 +388,17 @@ async def test_without_javascript_and_with_hostile_names(
         await expect(page.locator("h1")).to_contain_text(HOSTILE_NAME[:8])
         await page.get_by_label("Uses of hostile_markup").first.click()
         await expect(page.locator("h1")).to_have_text("hostile_markup")
+        await page.goto(f"/?project={project_id}")
+        await page.get_by_role("link", name="A whole task").click()
+        await page.get_by_label("Task", exact=True).fill(f"hostile_markup fails\n{SCRIPT}")
+        await page.get_by_role("button", name="Find").click()
+        await expect(page.locator(".hit .path").first).to_contain_text("onerror=alert(1)")
+        await expect(page.get_by_label("Task", exact=True)).to_have_value(re.compile("alert"))
     async with serving(settings) as server, tab(browser, server.address, viewport=phone) as page:
         await page.goto(f"/search?project={project_id}&q=hostile_markup")
         await expect(page.locator(".hit .path").first).to_contain_text("onerror=alert(1)")
         wide = "document.documentElement.scrollWidth > document.documentElement.clientWidth"
-        for path in ("/", "/index", "/search?q=hostile_markup", "/search?q=return&by=text"):
+        paths = ["/", "/index", "/context?task=hostile_markup"]
+        for path in (*paths, "/search?q=hostile_markup", "/search?q=return&by=text"):
             await page.goto(f"{path}{'&' if '?' in path else '?'}project={project_id}")
             assert not await page.evaluate(wide), path

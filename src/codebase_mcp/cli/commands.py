@@ -113,6 +113,43 @@ _CODE = (
         ),
     ),
     Command(
+        "context",
+        "Show the files that a task needs: to change, to read, to test",
+        "context:context",
+        (
+            option(
+                "task",
+                "an issue, a stack trace, the output of a test, a diff, a sentence; without it, "
+                "standard input",
+                nargs="*",
+            ),
+            option("--file", "read the task from this file; - for standard input", short="-f"),
+            option(
+                "--given",
+                "a file that you have already, or path:first-last; may be repeated (what is not "
+                "committed yet)",
+                action="append",
+                metavar="PATH",
+            ),
+            flag("--no-given", "what is not committed yet is no part of the task"),
+            option(
+                "--want",
+                "only files to change, read or test; several are separated by commas",
+                action="append",
+                metavar="ROLE",
+            ),
+            option("--ref", _REF),
+            option(
+                "--commit",
+                "the task is the message and diff of this commit, asked of the state before it",
+            ),
+            number("--limit", "maximum number of files", 1, 100, default=20),
+            *_PLACE,
+        ),
+        description="Show the files that a task needs: to change, to read, to test. The output of "
+        "a failing test comes in a pipe: pytest 2>&1 | codebase-mcp context",
+    ),
+    Command(
         "log-search",
         "Search the history by meaning and words",
         "asking:log_search",

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from codebase_mcp.printable import printable, printable_json
+from codebase_mcp.settings.table import MAX_REPLY_CHARS
 
 if TYPE_CHECKING:
     from codebase_mcp.settings.loading import Settings
@@ -16,9 +17,13 @@ if TYPE_CHECKING:
 _CHARS_FOR_PERSON = 100_000
 
 
-def reply_budget(settings: Settings) -> int:
-    """How many characters of the agents' text are shown: on a terminal far more than in a pipe."""
-    return _CHARS_FOR_PERSON if sys.stdout.isatty() else settings.reply_chars
+def reply_budget(settings: Settings, times: int = 1) -> int:
+    """How many characters of the agents' text are shown: on a terminal far more than in a pipe.
+
+    In a pipe ``times`` as many as agents get of a search, up to the limit.
+    """
+    in_pipe = min(times * settings.reply_chars, MAX_REPLY_CHARS)
+    return _CHARS_FOR_PERSON if sys.stdout.isatty() else in_pipe
 
 
 def say(text: str) -> None:

@@ -19,18 +19,21 @@ from codebase_mcp.printable import printable
 if TYPE_CHECKING:
     from codebase_mcp.index.progress import RunProgress
 
-# The heading of a search result, and a line of its code.
-_HEADING = re.compile(r"\d+\. (?P<path>.+):\d+-\d+  \d\.\d\d(?P<symbol>  .*)?")
+# The heading of a search result or of a file that a task needs, and a line of its code.
+_HEADING = re.compile(
+    r"\d+\. (?P<path>.+?)(?::\d+-\d+)?  \d\.\d\d(?: [a-z]+)?"
+    r"(?P<symbol>  [^(].*?)?(?P<why>  \(.*\))?"
+)
 _CODE = re.compile(r"(?P<number> *\d+(?:  |$))(?P<code>.*)")
 # The styles of parts of a reply's text; where they overlap, the later style is added.
 _STYLES = tuple(
     (re.compile(pattern), style)
     for pattern, style in (
-        (r"^(?:   (?! )| *…|\[|also: |less likely: |definitions not compared).*", "dim"),
+        (r"^(?:   (?! )| *…|\[|also: |more \(|less likely: |definitions not compared).*", "dim"),
         (r"^M .*", "bold"),
         (r"^[AR] .*|^    \+ .*", "green"),
         (r"^D .*|^    - .*", "red"),
-        (r"^    ~ .*|^Read \d.*|^(?:Read|In|Changed between) .*\.$", "yellow"),
+        (r"^    ~ .*|^Read \d.*|^Nothing here.*|^(?:Not|Read|In|Changed between) .*\.$", "yellow"),
         (r"^    > .*", "cyan"),
         (r"^impact .*|^\S+\.\.\.\S+: .*", "bold"),
         (r"^\d+\. (?=[0-9a-f]{10} )", "dim"),
@@ -121,7 +124,9 @@ def _heading(line: str, heading: re.Match[str]) -> Text:
     shown.stylize("cyan", heading.end("path"), line.index("  "))
     shown.stylize("green", line.index("  "))
     if heading["symbol"]:
-        shown.stylize("magenta", heading.start("symbol"))
+        shown.stylize("magenta", *heading.span("symbol"))
+    if heading["why"]:
+        shown.stylize("dim", *heading.span("why"))
     return shown
 
 

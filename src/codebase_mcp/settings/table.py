@@ -49,7 +49,7 @@ TOOLS = {
     "tasks": ("create_task", "get_task", "list_tasks", "update_task"),
     "memory": ("memory", "session"),
     "vcs": ("vcs",),
-    "find": ("find_text",),
+    "find": ("find_text", "find_context"),
     "symbols": ("symbol",),
     "agents": ("agent",),
     "entities": (

@@ -52,6 +52,8 @@ MAX_COMMITS = 10_000
 
 # On disk, larger files are compared by their hashes alone.
 MAX_BYTES = 1 << 20
+# Of a patch that is longer, the rest is left out.
+MAX_PATCH_BYTES = 4 << 20
 # Up to this product of lines the longest common part is looked for; it takes about a second.
 _MAX_LINE_PAIRS = 4_000_000
 
@@ -171,6 +173,17 @@ def parents_of(repository: GitRepository, commit: str) -> list[str]:
     return output.decode().split()[1:]
 
 
+def patch_of(repository: GitRepository, a: str, b: str) -> bytes:
+    """The differences between two commits as git prints them; of large ones only the beginning."""
+    pieces = _diff_tree(repository, "-p", a, b)
+    patch = b""
+    for piece in pieces:
+        patch += piece
+        if len(patch) > MAX_PATCH_BYTES:
+            break
+    return patch
+
+
 def commits_between(repository: GitRepository, a: str, b: str) -> list[str]:
     """The newest commits that ``b`` has and ``a`` lacks."""
     output = read_git(repository, "rev-list", f"--max-count={MAX_COMMITS}", b, f"^{a}", "--")
@@ -178,14 +191,7 @@ def commits_between(repository: GitRepository, a: str, b: str) -> list[str]:
 
 
 def _changes(repository: GitRepository, a: str, b: str, *options: str) -> Iterator[FileChange]:
-    # Run in the git directory, git does not read the attributes that lie in the work tree.
-    pieces = stream_git(
-        replace(repository, root=repository.store, work_tree=None),
-        *("diff-tree", "-r", "-z", "--raw", "--no-abbrev", "--no-ext-diff", "--no-textconv"),
-        *("--ignore-submodules=none", "--no-color", *options),
-        *([f"--relative={os.fsdecode(repository.prefix)}"] if repository.prefix else ()),
-        *(a, b, "--"),
-    )
+    pieces = _diff_tree(repository, "-z", "--raw", "--no-abbrev", *options, a, b)
     fields = split_records(pieces, b"\0")
     if "--numstat" not in options:
         yield from (_parsed(details, fields)[1] for details in fields)
@@ -204,6 +210,17 @@ def _changes(repository: GitRepository, a: str, b: str, *options: str) -> Iterat
         if added != b"-" and not change.is_submodule:
             changes[path] = replace(change, lines_added=int(added), lines_removed=int(removed))
     yield from changes.values()
+
+
+def _diff_tree(repository: GitRepository, *arguments: str) -> Iterator[bytes]:
+    # Run in the git directory, git does not read the attributes that lie in the work tree.
+    return stream_git(
+        replace(repository, root=repository.store, work_tree=None),
+        *("diff-tree", "-r", "--no-ext-diff", "--no-textconv", "--ignore-submodules=none"),
+        "--no-color",
+        *([f"--relative={os.fsdecode(repository.prefix)}"] if repository.prefix else ()),
+        *(*arguments, "--"),
+    )
 
 
 def _parsed(details: bytes, fields: Iterator[bytes]) -> tuple[bytes, FileChange]:

@@ -5,7 +5,7 @@ Tools, commands and pages call these, then render the same answer as JSON, text 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from codebase_mcp.errors import InvalidInput
@@ -14,11 +14,14 @@ from codebase_mcp.search.history import HistoryFilters
 from codebase_mcp.search.scope import FileFilters
 from codebase_mcp.search.search import Request
 from codebase_mcp.tools.rules import (
+    MAX_TASK_CHARS,
     check_directory,
     check_file_type,
     check_moment,
+    check_place,
     check_query,
     check_ref,
+    check_task,
 )
 
 if TYPE_CHECKING:
@@ -26,11 +29,15 @@ if TYPE_CHECKING:
 
     from codebase_mcp.access.identity import Identity
     from codebase_mcp.app.app import App, HistoryReport, SearchReport
+    from codebase_mcp.app.context import ContextReport
     from codebase_mcp.app.exact import TextReport
     from codebase_mcp.app.scopes import NamedRepository, ReportProgress
     from codebase_mcp.app.text_scan import Form
+    from codebase_mcp.context.answer import Role
     from codebase_mcp.search.text_pattern import TextQuery
     from codebase_mcp.symbols.answer import Operation, SymbolQuestion
+
+_LEFT_OUT = "\n[…]\n"
 
 
 def file_filters(
@@ -146,6 +153,52 @@ async def find_text(
         repository=repository,
         report=report,
     )
+
+
+async def find_context(
+    app: App,
+    task: str,
+    project_id: str | None,
+    identity: Identity,
+    *,
+    given: Sequence[str] | None = None,
+    want: Iterable[Role] = (),
+    repository: NamedRepository = None,
+    ref: str | None = None,
+    limit: int = 20,
+    report: ReportProgress | None = None,
+) -> ContextReport:
+    """What a task needs; without ``given`` its caller has the files of the uncommitted change.
+
+    Raises:
+        InvalidInput: the task, a given path or the ref is invalid.
+        ProjectNotFound, DatabaseUnavailable, IndexingFailed: as `ContextSearch.find`.
+    """
+    from codebase_mcp.app.context import ContextQuestion  # noqa: PLC0415 - seldom needed
+
+    return await app.context.find(
+        ContextQuestion(
+            check_task(task),
+            given=None if given is None else tuple(map(check_place, given)),
+            want=tuple(dict.fromkeys(want)),
+            ref=check_ref(ref, "ref") if ref else None,
+            limit=limit,
+        ),
+        project_id,
+        identity,
+        repository=repository,
+        report=report,
+    )
+
+
+def shortened(task: str) -> str:
+    """A text of at most as many characters as a task may have: a longer one without its middle, as
+    a log begins with what was run and ends with what went wrong."""
+    task = task.strip()
+    if len(task) <= MAX_TASK_CHARS:
+        return task
+    half = MAX_TASK_CHARS // 2
+    return task[:half] + _LEFT_OUT + task[len(_LEFT_OUT) - half :]
 
 
 async def search_history(

@@ -134,12 +134,8 @@ async def index_with_progress(
     },
 )
 async def index_repository(caller: Caller, arguments: IndexRepository) -> IndexReply:
-    """Index a repository. Seldom needed: the first search_code in one indexes it, and changes are
-    followed.
-
-    Call it for another directory than yours, or another project_id. Only changed files are read.
-    .gitignore and .mcpignore count. "partial": the files in `errors` could not be indexed;
-    "failed": call again, it goes on from there.
+    """Seldom needed: the first question in a repository indexes it, and changes are followed. Call
+    it for another directory, or another project_id. "failed": call again, it goes on from there.
     """
     report = await index_with_progress(
         caller,
@@ -193,30 +189,24 @@ class CodeFilter(ArgumentPart):
 
 
 class SearchCode(Arguments):
-    query: Annotated[
-        str, QUERY, Field(description="A sentence as the code would say it, and names you expect.")
-    ]
+    query: Annotated[str, QUERY, Field(description="A sentence, then names you expect.")]
     project_id: ProjectId = None
     repository_id: RepositoryChoice = None
-    file_type: Annotated[str | None, FILE_TYPE, Field(description="Only this extension: py.")] = (
-        None
-    )
+    file_type: Annotated[str | None, FILE_TYPE, Field(description="Extension: py.")] = None
     directory: Annotated[
         str | None,
         DIRECTORY,
-        Field(description="Only below this, relative to the root: src/auth, packages/*/lib."),
+        Field(description="Below src/auth, packages/*/lib."),
     ] = None
     limit: Annotated[int, Field(ge=1, le=50, description="Results at most.")] = 10
     filter: Annotated[CodeFilter | None, Field(description="Names of languages, extensions.")] = (
         None
     )
-    ref: Annotated[
-        str | None, REF, Field(description="A branch, tag or commit instead of the files on disk.")
-    ] = None
+    ref: Annotated[str | None, REF, Field(description="Branch, tag or commit.")] = None
     max_chars: ReplyBudget = None
     context_lines: Annotated[int, Field(ge=0, le=50, description="Lines around each result.")] = 10
     explain: Annotated[bool, Field(description="Say what made the rank.")] = False
-    with_notes: Annotated[bool, Field(description="Add what records say about each place.")] = False
+    with_notes: Annotated[bool, Field(description="With records on each place.")] = False
     with_history: Annotated[bool, Field(description="Add its last commit.")] = False
 
 
@@ -225,10 +215,7 @@ class SearchCollection(SearchCode):
 
 
 _SEARCH_CODE = f"""\
-Search code by meaning and by words, before grep and before reading files. {ASK}
-
-{STOP} {ABSENT} `help` says what to ask instead. {INDEXED} An index state other than ready: files \
-may be missing. {GREP}"""
+Search code by meaning and by words, before grep and before reading files. {ASK} {STOP} {ABSENT}"""
 
 
 @TOOLSET.tool(

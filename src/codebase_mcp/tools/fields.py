@@ -43,7 +43,7 @@ def publish_no_defaults(schema: dict[str, Any]) -> None:
 ShownName = Annotated[str, AfterValidator(mask_token)]
 """A stored or given name that may hold a token."""
 
-ProjectId = Annotated[str | None, PROJECT_ID, Field(description="Workspace; yours unless given.")]
+ProjectId = Annotated[str | None, PROJECT_ID, Field(description="Workspace; else yours.")]
 
 RepositoryId = Annotated[
     UUID | None, REPOSITORY_ID, Field(description="Only this repository (UUID).")
@@ -52,7 +52,7 @@ RepositoryId = Annotated[
 RepositoryChoice = Annotated[
     str | None,
     REPOSITORY,
-    Field(description='UUID, or "all"; else the one you work in.'),
+    Field(description='UUID or "all"; else yours.'),
 ]
 
 

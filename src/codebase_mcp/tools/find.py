@@ -1,4 +1,4 @@
-"""The toolset ``find``: every occurrence of a text."""
+"""The toolset ``find``: every occurrence of a text, and what a task needs."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from pydantic import BaseModel, Field
 from codebase_mcp.model import WORKTREE
 from codebase_mcp.tools.arguments import Arguments
 from codebase_mcp.tools.code import CodeFilter
+from codebase_mcp.tools.context import FIND_CONTEXT
 from codebase_mcp.tools.fields import (
     FileKinds,
     ProjectId,
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from codebase_mcp.search.exact import FileMatches, Line
 
 INSTRUCTIONS = """\
+find_context first, with the task as it is: what to change, to read and to test.
 find_text instead of grep: every line that holds a text, with the definition around it.
 """
 TOOLSET = Toolset("find", INSTRUCTIONS)
@@ -40,9 +42,7 @@ _MOST_FOLDERS = 50
 
 
 class FindText(Arguments):
-    pattern: Annotated[
-        str, Field(min_length=1, max_length=1_000, description="As it stands in the files.")
-    ]
+    pattern: Annotated[str, Field(min_length=1, max_length=1_000, description="As it stands.")]
     regex: Annotated[bool, Field(description="RE2 syntax.")] = False
     ignore_case: Annotated[bool | None, Field(description="Default: if all is lower-case.")] = None
     whole_word: Annotated[bool, Field(description="Not within words.")] = False
@@ -50,11 +50,9 @@ class FindText(Arguments):
     directory: Annotated[
         str | None,
         DIRECTORY,
-        Field(description="Only below this: src/auth, packages/*/lib."),
+        Field(description="Below src/auth, packages/*/lib."),
     ] = None
-    file_type: Annotated[str | None, FILE_TYPE, Field(description="Only this extension: py.")] = (
-        None
-    )
+    file_type: Annotated[str | None, FILE_TYPE, Field(description="Extension: py.")] = None
     filter: Annotated[CodeFilter | None, Field(description="Names of languages, extensions.")] = (
         None
     )
@@ -62,7 +60,7 @@ class FindText(Arguments):
     ref: Annotated[
         str | None,
         REF,
-        Field(description="Branch, tag, commit; A...B: lines that a change touched."),
+        Field(description="Branch, tag or commit; A...B: changed lines."),
     ] = None
     repository_id: RepositoryChoice = None
     project_id: ProjectId = None
@@ -115,9 +113,8 @@ class FindTextReply(TextReply, ProjectReply):
 
 
 _FIND_TEXT = """\
-Every line that holds a text or matches a regular expression, in the files as they are now: use it \
-instead of grep. Lines are grouped by file and by the definition around them, code before tests, \
-and the counts are exact. For a question in words use search_code, for who uses a name symbol."""
+Every line that holds a text or matches a regular expression, in the files as they are now, by \
+file and definition, with exact counts: instead of grep. For a question in words use search_code."""
 
 
 @TOOLSET.tool("Find text", READS, text=_FIND_TEXT)
@@ -160,6 +157,9 @@ async def find_text(caller: Caller, arguments: FindText) -> FindTextReply:
     reply = find_text_reply(report, arguments.max_chars)
     reply.project_id, reply.project_source = report.project.project_id, report.project_source
     return reply
+
+
+TOOLSET.tools.append(FIND_CONTEXT)
 
 
 def find_text_reply(report: TextReport, max_chars: int | None) -> FindTextReply:

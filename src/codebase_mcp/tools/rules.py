@@ -30,6 +30,9 @@ MAX_REF_CHARS = 1_000
 MAX_DIRECTORY_CHARS = 500
 MAX_NAME_CHARS = 200
 MAX_SESSION_ID_CHARS = 200
+MAX_TASK_CHARS = 50_000
+MAX_GIVEN = 100
+MAX_PLACE_CHARS = 4_200
 MAX_TAGS = 20
 MAX_TAG_CHARS = 100
 
@@ -159,6 +162,16 @@ def check_query(query: str, field: str = "query") -> str:
     return trimmed.replace("\0", " ")
 
 
+def check_task(task: str, field: str = "task") -> str:
+    """The text of a task, trimmed; 1 to 50,000 characters."""
+    return check_text(task, field, 1, MAX_TASK_CHARS).replace("\0", " ")
+
+
+def check_place(place: str, field: str = "given") -> str:
+    """A path, or ``path:first-last``, of a file that a caller has; it need not exist."""
+    return check_text(place, field, 1, MAX_PLACE_CHARS).replace("\0", " ")
+
+
 def check_project_id(project_id: str | None, field: str = "project_id") -> str | None:
     """A valid project id, or None for the default order of choosing a project."""
     try:
@@ -285,6 +298,8 @@ def check_moment(text: str | None, field: str, *, is_end: bool = False) -> datet
 
 PROJECT_ID = Limits(check_project_id, pattern=PROJECT_ID_PATTERN, minLength=1, maxLength=50)
 QUERY = Limits(check_query, pattern=NOT_BLANK, minLength=1, maxLength=MAX_QUERY_CHARS)
+TASK = Limits(check_task, pattern=NOT_BLANK, minLength=1, maxLength=MAX_TASK_CHARS)
+PLACE = Limits(check_place, pattern=NOT_BLANK, minLength=1, maxLength=MAX_PLACE_CHARS)
 REPO_PATH = Limits(check_repo_path, pattern=NOT_BLANK, minLength=1, maxLength=4096)
 NAME = Limits(check_name, pattern=NOT_BLANK, minLength=1, maxLength=MAX_NAME_CHARS)
 REPOSITORY_ID = Limits(_repository_id)

@@ -39,8 +39,13 @@ def listed_schema(arguments: type[BaseModel]) -> dict[str, Any]:
 
 @cache
 def model_schema(arguments: type[BaseModel]) -> dict[str, Any]:
-    """The schema for coding agents, whose models pay for it, without patterns and lengths."""
-    return _for_models(listed_schema(arguments))
+    """The schema for coding agents, whose models pay for it: without patterns, lengths, numbers as
+    defaults, and what a name says by itself."""
+    schema = listed_schema(arguments)
+    properties = {
+        name: _parameter_for_models(name, part) for name, part in schema["properties"].items()
+    }
+    return _for_models({**schema, "properties": properties})
 
 
 def types_in(schema: Mapping[str, Any]) -> set[str]:
@@ -73,7 +78,14 @@ def _inline(schema: Any, definitions: Mapping[str, Any]) -> Any:
 
 
 # A model pays for each of them and hardly ever breaks them; errors name them.
-_NOT_FOR_MODELS = frozenset("pattern minLength maxLength minItems maxItems minimum format".split())
+_NOT_FOR_MODELS = frozenset(
+    "additionalProperties pattern minLength maxLength minItems maxItems minimum format".split()
+)
+# Parameters whose names say what they are.
+PLAIN = frozenset(
+    "limit max_chars explain with_history force_reindex context_lines whole_word multiline "
+    "count_only files_only body operation kinds want".split()
+)
 # Nobody asks for more by chance.
 _LARGE = 1_000
 _NULL = {"type": "null"}
@@ -81,7 +93,7 @@ _NULL = {"type": "null"}
 
 def _for_models(schema: dict[str, Any]) -> dict[str, Any]:
     short = {key: value for key, value in schema.items() if key not in _NOT_FOR_MODELS}
-    if short.get("default") is False:
+    if not isinstance(short.get("default", ""), str):
         del short["default"]
     if short.get("maximum", 0) > _LARGE:
         del short["maximum"]
@@ -92,6 +104,16 @@ def _for_models(schema: dict[str, Any]) -> dict[str, Any]:
     if "anyOf" in short:
         short["anyOf"] = [_for_models(option) for option in short["anyOf"]]
     return short
+
+
+def _parameter_for_models(name: str, part: dict[str, Any]) -> dict[str, Any]:
+    """A parameter without a description that says no more than its name; an object in a line."""
+    if name in PLAIN:
+        return {key: value for key, value in part.items() if key != "description"}
+    if "properties" in part:
+        fields = ", ".join(f"{field}: []" for field in part["properties"])
+        return {"type": "object", "description": f"{{{fields}}}"}
+    return part
 
 
 def _short(part: dict[str, Any], *, keep_null: bool = False) -> dict[str, Any]:

@@ -82,29 +82,23 @@ class SymbolArguments(Arguments):
     name: Annotated[
         str | None,
         text(MAX_SYMBOL_CHARS),
-        Field(description="Also qualified: Shop.sell, Shop::sell, shop.sell."),
+        Field(description="Also Shop.sell, Shop::sell."),
     ] = None
     place: Annotated[
         str | None,
         text(MAX_SYMBOL_CHARS),
-        Field(description="Instead of name: src/shop.py:12."),
+        Field(description="Or src/shop.py:12."),
     ] = None
-    path: Annotated[
-        str | None, text(MAX_SYMBOL_CHARS), Field(description="outline: a file or directory.")
-    ] = None
+    path: Annotated[str | None, text(MAX_SYMBOL_CHARS), Field(description="Of outline.")] = None
     to: Annotated[
-        str | None, text(MAX_SYMBOL_CHARS), Field(description="path: the other name.")
+        str | None, text(MAX_SYMBOL_CHARS), Field(description="Of path: the other name.")
     ] = None
     body: Annotated[bool, Field(description="definition: with its text.")] = False
-    directory: Annotated[str | None, DIRECTORY, Field(description="Only below this: src/auth.")] = (
-        None
-    )
+    directory: Annotated[str | None, DIRECTORY, Field(description="Below it.")] = None
     kinds: FileKinds = None
     tests: Annotated[bool, Field(description="false: without tests.")] = True
-    ref: Annotated[
-        str | None, REF, Field(description="Branch, tag or commit; else the files on disk.")
-    ] = None
-    depth: Annotated[int, Field(ge=1, le=MAX_DEPTH, description="Levels of a tree.")] = 1
+    ref: Annotated[str | None, REF, Field(description="Branch, tag or commit.")] = None
+    depth: Annotated[int, Field(ge=1, le=MAX_DEPTH, description="Levels.")] = 1
     limit: Annotated[int, Field(ge=1, le=500, description="Entries at most.")] = 50
     max_chars: ReplyBudget = None
     project_id: ProjectId = None
@@ -253,16 +247,15 @@ class SymbolReply(TextReply, ProjectReply):
 
 @TOOLSET.tool("Definitions and uses of a name", READS, operations=OPERATIONS)
 async def symbol(caller: Caller, arguments: SymbolArguments) -> SymbolReply:
-    """Who defines and uses a name that search_code has found; ask before you change it.
+    """Who defines and uses a name; ask before you change it.
 
-    - definition: where it is defined, with its text (body); of a place, what is used there.
-    - references: every use, by file and definition.
-    - callers, callees: who calls it, what it calls.
-    - path (to): how calls get from it to another name.
-    - implementations: its subclasses; of a method, what overrides it.
-    - outline (path): what a file or directory defines.
+    - definition: where it is defined (body: with its text); of a place, what is used there.
+    - references: every use. callers, callees: who calls it, what it calls.
+    - path: how calls get from it to another name.
+    - implementations: subclasses; of a method, what overrides it.
+    - outline: what a file or directory defines.
 
-    No types are inferred: a confidence of 0.8 and above is sure, below 0.5 only possible.
+    A confidence of 0.8 and above is sure, below 0.5 only possible.
     """
     report = await caller.app.symbols.ask(
         question_of(arguments),

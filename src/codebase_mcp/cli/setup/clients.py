@@ -312,6 +312,7 @@ _CODE = f"""\
 - Without that server, or from a script: `codebase-mcp search QUESTION` in the repository answers
   the same; `--limit 3` and `--directory src/auth` narrow it."""
 _FURTHER = {
+    "find": "- With a task (an issue, a trace, a failing test, a diff) call `find_context` first.",
     "symbols": "- For callers, uses and implementations of a name call `symbol`, not grep.",
     "tasks": "- Look at `list_tasks` first; keep status and branch true with `update_task`.",
     "memory": "- Ask `memory` (operation search or inject) what was decided before; store decisions"
@@ -350,6 +351,7 @@ you have it.
 - For callers, uses and implementations of a name: `codebase-mcp symbol callers NAME` (or
   `references`, `implementations`).
 - {GREP}
+- What a task needs (an issue, a trace, test output): `pytest 2>&1 | codebase-mcp context`.
 
 ## The reply
 

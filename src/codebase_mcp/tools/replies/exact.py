@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from codebase_mcp.model import ITEM, WORKTREE
 from codebase_mcp.printable import printable, printable_line
 from codebase_mcp.search.help import state_note
-from codebase_mcp.tools.replies.search import MAX_LINE_CHARS
+from codebase_mcp.tools.replies.excerpts import MAX_LINE_CHARS
 from codebase_mcp.tools.text import (
     KIND_GROUPS,
     by_file,

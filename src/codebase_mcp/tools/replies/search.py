@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING
 
 from codebase_mcp.chunking.lines import split_lines
 from codebase_mcp.model import WORKTREE
-from codebase_mcp.printable import printable, printable_line
-from codebase_mcp.search.definitions import description_lines
+from codebase_mcp.printable import printable_line
 from codebase_mcp.search.help import (
     NO_HINT,
     exact_note,
@@ -23,6 +22,7 @@ from codebase_mcp.search.help import (
     state_note,
 )
 from codebase_mcp.settings.table import DEFAULT_REPLY_CHARS
+from codebase_mcp.tools.replies.excerpts import Around, ShownLine, numbered, shown_lines
 from codebase_mcp.tools.text import scope_note, shown_path, size_of
 
 if TYPE_CHECKING:
@@ -62,19 +62,6 @@ _MAX_CHANGE_CHARS = 90
 # The most lines of a definition that is shown in full.
 MAX_DEFINITION_LINES = 30
 
-# The number of lines shown before and after a matching line.
-AROUND = 2
-
-# The most lines of a signature that are shown.
-_SIGNATURE_LINES = 4
-_SIGNATURE_ENDS = (":", "{", "=", "=>", "(", "do", "then", ";")
-
-# Leaving out fewer lines than this saves nothing: the mark takes a line.
-_LEAST_GAP = 2
-
-# A longer line is cut: minified code has lines of megabytes.
-MAX_LINE_CHARS = 160
-
 
 @dataclass(frozen=True, slots=True)
 class _Share:
@@ -87,24 +74,16 @@ class _Share:
 
 @dataclass(frozen=True, slots=True)
 class _Block:
-    """A result as it is shown: its heading, numbered lines of code, details.
-
-    A line of code without a number stands for lines that are left out.
-    """
+    """A result as it is shown: its heading, lines of code, details."""
 
     heading: str
-    code: tuple[tuple[int | None, str], ...]
+    code: tuple[ShownLine, ...]
     details: tuple[str, ...]
     last_line: int
 
     def lines(self) -> list[str]:
         """The heading, the code and the details."""
-        width = len(str(max([self.last_line, *(number or 0 for number, _ in self.code)])))
-        code = [
-            f"{'…':>{width}}   {text}" if number is None else f"{number:>{width}}  {text}".rstrip()
-            for number, text in self.code
-        ]
-        return [self.heading, *code, *self.details]
+        return [self.heading, *numbered(self.code, self.last_line), *self.details]
 
 
 def search_text(
@@ -290,38 +269,19 @@ def _name(symbol: str | None, lead: str = " ") -> str:
     return f"{lead}{printable_line(symbol)}" if symbol else ""
 
 
-def _code(hit: Hit, share: _Share, around: int = 0) -> tuple[tuple[int | None, str], ...]:
+def _code(hit: Hit, share: _Share, around: int = 0) -> tuple[ShownLine, ...]:
     """The lines of a hit that are worth showing, with ``around`` more before and after each."""
     if not share.lines:
         return ()
-    content, before = split_lines(hit.content), split_lines(hit.context_before)
-    lines = [*before, *content, *split_lines(hit.context_after)]
-    start, end = len(before), len(before) + len(content)
-    matching = [line - hit.start_line for line in hit.matching_lines]
-    chosen = excerpt(content, matching, most_lines=share.lines, most_chars=share.chars)
-    offset = hit.start_line - start
-    code: list[tuple[int | None, str]] = []
-    following = start
-    for index in widened([start + index for index in chosen], around, len(lines)):
-        code += _gap(lines, range(following, index), offset)
-        code.append(_line(lines, index, offset))
-        following = index + 1
-    return (*code, *_gap(lines, range(following, end), offset))
-
-
-def _gap(lines: Sequence[str], left_out: range, offset: int) -> list[tuple[int | None, str]]:
-    """A mark for lines that are left out; a single line is shown instead."""
-    if len(left_out) == 1:
-        return [_line(lines, left_out[0], offset)]
-    if not any(lines[index].strip() for index in left_out):
-        return []
-    return [(None, f"[{len(left_out)} lines]")]
-
-
-def _line(lines: Sequence[str], index: int, offset: int) -> tuple[int, str]:
-    text = printable(lines[index].rstrip())
-    text = text if len(text) <= MAX_LINE_CHARS else text[:MAX_LINE_CHARS] + "…"
-    return offset + index, text
+    before, after = split_lines(hit.context_before), split_lines(hit.context_after)
+    return shown_lines(
+        split_lines(hit.content),
+        hit.start_line,
+        hit.matching_lines,
+        most_lines=share.lines,
+        most_chars=share.chars,
+        around=Around(around, before, after),
+    )
 
 
 def _fitting(blocks: Sequence[_Block], room: int) -> int:
@@ -350,54 +310,3 @@ def _head(report: SearchReport) -> list[str]:
     answer = report.answer
     notes = secondary_note(answer.secondary_model), exact_note(answer.exact, answer.hits)
     return [*head, *filter(None, notes)]
-
-
-def excerpt(
-    lines: Sequence[str], matching: Sequence[int], *, most_lines: int, most_chars: int
-) -> list[int]:
-    """The indices (0-based, ascending) of the lines to show.
-
-    All lines if they fit; else the signature and the lines that match best (``matching``, best
-    first), each with the lines around it, as many as fit; at least the best line alone.
-    """
-    end = max((index for index, line in enumerate(lines) if line.strip()), default=-1) + 1
-    costs = [min(len(line.rstrip()), MAX_LINE_CHARS) + 6 for line in lines[:end]]
-    if end <= most_lines and sum(costs) <= most_chars:
-        return list(range(end))
-    head = set(_signature(lines, end))
-    shown = head
-    for index in matching or range(end):
-        narrower = range(AROUND - 1, -1, -1) if shown == head else ()
-        for around in (AROUND, *narrower):
-            window = range(max(index - around, 0), min(index + around + 1, end))
-            more = _closed(shown | set(window))
-            if len(more) <= most_lines and sum(costs[line] for line in more) <= most_chars:
-                shown = more
-                break
-        else:
-            break
-    return sorted(shown)
-
-
-def widened(indices: Sequence[int], around: int, count: int) -> list[int]:
-    """The indices with ``around`` lines before and after each, of ``count`` lines in all."""
-    near = {line for index in indices for line in range(index - around, index + around + 1)}
-    return sorted(_closed(near & set(range(count))))
-
-
-def _closed(indices: set[int]) -> set[int]:
-    """The indices, with the gaps that are too small to be left out."""
-    closed = set(indices)
-    for first, second in itertools.pairwise(sorted(indices)):
-        if 1 < second - first <= _LEAST_GAP:
-            closed.update(range(first + 1, second))
-    return closed
-
-
-def _signature(lines: Sequence[str], end: int) -> range:
-    """The indices of the head of a definition, below the comment that describes it."""
-    first = description_lines(lines)
-    for index in range(first, min(first + _SIGNATURE_LINES, end)):
-        if lines[index].rstrip().endswith(_SIGNATURE_ENDS):
-            return range(first, index + 1)
-    return range(first, min(first + 1, end))

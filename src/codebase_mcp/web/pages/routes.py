@@ -35,10 +35,12 @@ GET: tuple[tuple[str, str], ...] = (
     ("/work", "records:work"),
     ("/entities", "records:entities"),
     ("/changes", "changes:changes"),
+    ("/context", "context:context"),
     ("/status", "indexes:status"),
     ("/sign-in", "routes:form"),
 )
 POST: tuple[tuple[str, str], ...] = (
+    ("/context", "context:context"),
     ("/index/start", "indexes:start"),
     ("/index/cancel", "indexes:cancel"),
     ("/index/remove", "indexes:remove"),

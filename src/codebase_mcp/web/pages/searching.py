@@ -6,7 +6,7 @@ Lines with an exact text, which the page finds too, are in `finding.py`.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
@@ -22,7 +22,8 @@ from codebase_mcp.search.help import first_with_text, secondary_note, state_note
 from codebase_mcp.search.scope import FileFilters
 from codebase_mcp.search.signals import SIGNALS
 from codebase_mcp.tools import answers
-from codebase_mcp.tools.replies.search import excerpt, search_text
+from codebase_mcp.tools.replies.excerpts import excerpt
+from codebase_mcp.tools.replies.search import search_text
 from codebase_mcp.tools.rules import check_repository_id
 from codebase_mcp.web.pages import finding
 from codebase_mcp.web.pages.finding import OPTIONS
@@ -190,22 +191,39 @@ def _results(report: SearchReport) -> list[Result]:
 
 
 def _lines(hit: Hit, rank: int) -> list[Line | None]:
+    return code_lines(
+        split_lines(hit.content),
+        hit.start_line,
+        hit.matching_lines,
+        language=hit.language,
+        path=hit.file_path,
+        most_lines=_LINES if rank < _FIRST else _FEWER_LINES,
+    )
+
+
+def code_lines(
+    lines: Sequence[str],
+    start_line: int,
+    matching_lines: Sequence[int],
+    *,
+    language: str,
+    path: str,
+    most_lines: int,
+) -> list[Line | None]:
     """The lines worth showing, matching lines marked; None stands for lines that are left out."""
-    lines = split_lines(hit.content)
-    matching = [number - hit.start_line for number in hit.matching_lines]
-    most = _LINES if rank < _FIRST else _FEWER_LINES
-    shown = excerpt(lines, matching, most_lines=most, most_chars=_CODE_CHARS)
+    matching = [number - start_line for number in matching_lines]
+    shown = excerpt(lines, matching, most_lines=most_lines, most_chars=_CODE_CHARS)
     html = {
         start + offset: line
         for start, end in windows(shown)
-        for offset, line in enumerate(coloured(lines[start:end], hit.language, hit.file_path))
+        for offset, line in enumerate(coloured(lines[start:end], language, path))
     }
     listed: list[Line | None] = []
     before = -1
     for index in shown:
         if index > before + 1:
             listed.append(None)
-        listed.append(Line(hit.start_line + index, html[index], index in matching[:_MARKED]))
+        listed.append(Line(start_line + index, html[index], index in matching[:_MARKED]))
         before = index
     return listed if before + 1 == len(lines) else [*listed, None]
 

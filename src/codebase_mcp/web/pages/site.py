@@ -70,7 +70,8 @@ SESSION_COOKIE = "codebase_mcp_session"
 SIGN_IN = "/sign-in"
 # Open without signing in.
 OPEN_PATHS = (SIGN_IN, "/sign-out", *(f"/static/{name}" for name in _STATIC))
-_MAX_FORM_BYTES = 1 << 16
+# A task of as many characters as it may have fits, whatever its script.
+_MAX_FORM_BYTES = 1 << 20
 _MAX_FIELDS = 50
 # The most projects that are listed; an address may name any project.
 _MOST_PROJECTS = 100
@@ -230,16 +231,18 @@ class Site:
         return {name: (read, sha256(read).hexdigest()[:12]) for name, read in contents.items()}
 
 
-async def projects_of(site: Site, request: Request) -> Projects:
-    """The project that the address names; else the caller's, or if nothing is indexed in it, the
-    project that was indexed last.
+async def projects_of(
+    site: Site, request: Request, asked: Mapping[str, str] | None = None
+) -> Projects:
+    """The project that is asked for, by the address unless by the fields of a form; else the
+    caller's, or if nothing is indexed in it, the project that was indexed last.
 
     Raises:
-        ProjectNotFound: the address names an unknown project.
+        ProjectNotFound: an unknown project is asked for.
     """
     reply = await site.call(request, "project", operation="list", limit=_MOST_PROJECTS)
     listed = _with_ids(reply)
-    chosen_id = request.query_params.get("project", "").strip()
+    chosen_id = (request.query_params if asked is None else asked).get("project", "").strip()
     if not chosen_id:
         current = reply.get("project_id") or DEFAULT_ID
         has_index = any(p["project_id"] == current and p["repositories"] for p in listed)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codebase_mcp.tools.replies.search import excerpt
+from codebase_mcp.tools.replies.excerpts import excerpt
 
 LINES = ["def charge(self, card):\n", *(f"    step_{n}()\n" for n in range(1, 40))]
 
