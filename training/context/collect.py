@@ -35,7 +35,8 @@ finally:
 
 from codebase_mcp.access.identity import ANONYMOUS
 from codebase_mcp.app.app import App
-from codebase_mcp.app.context import ContextQuestion, candidates
+from codebase_mcp.app.evidence import candidates
+from codebase_mcp.context.task import MAX_TASK_CHARS
 from codebase_mcp.settings.loading import Settings
 
 FOREIGN = "foreign"
@@ -70,8 +71,8 @@ async def collect(
     scope = await app.scopes.resolve(project, ANONYMOUS)
     parts = defaultdict[str, list[Any]](list)
     for number, sample in enumerate([*samples, *foreign]):
-        question = ContextQuestion(sample["text"][:50_000], tuple(sample["given"]))
-        evidence = await app.context.gather(scope, question, None)
+        text = sample["text"][:MAX_TASK_CHARS]
+        evidence = await app.context.evidence.gather(scope, text, sample["given"])
         features, given = evidence.features, set(evidence.given)
         rows = [row for row in candidates(features) if row not in given]
         paths = [features.files[row].path for row in rows]

@@ -198,30 +198,15 @@ class App:
         from codebase_mcp.app.exact import ExactSearch  # noqa: PLC0415
 
         return ExactSearch(
-            self.database,
-            self.resolver,
-            self.scopes,
-            self.freshness,
-            self.trees,
-            lambda: self.views,
-            self.text_images,
-        )
+            self.database, self.resolver, self.scopes, self.freshness, self.trees,
+            lambda: self.views, self.text_images,
+        )  # fmt: skip
 
     @cached_property
     def context(self) -> ContextSearch:
         from codebase_mcp.app.context import ContextSearch  # noqa: PLC0415
 
-        return ContextSearch(
-            self.database,
-            self.models,
-            self.resolver,
-            self.scopes,
-            self.freshness,
-            self.views,
-            self._searcher,
-            self.exact,
-            self.history,
-        )
+        return ContextSearch(self, self._searcher)
 
     async def _look_up(self, *question: Any) -> ExactMatches:
         from codebase_mcp.app.literal import look_up  # noqa: PLC0415

@@ -2,83 +2,28 @@
 
 from __future__ import annotations
 
-import asyncio
-import re
 import time
-from collections import OrderedDict
-from collections.abc import Collection, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, field
-from pathlib import Path
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, get_args
 
-import numpy as np
-
 from codebase_mcp.access.identity import ANONYMOUS, Identity
-from codebase_mcp.access.resolution import ProjectSource, Resolver
-from codebase_mcp.app.exact import ExactSearch, load_snapshots
-from codebase_mcp.app.freshness.verified_search import Freshness, IndexFreshness
-from codebase_mcp.app.history import History
-from codebase_mcp.app.scopes import CallScope, NamedRepository, ReportProgress, Scopes
-from codebase_mcp.app.text_scan import Table, TextQuestion
-from codebase_mcp.app.views import Views, nothing_indexed
-from codebase_mcp.changes.impact import MAX_COMMIT_PATHS
+from codebase_mcp.access.resolution import ProjectSource
+from codebase_mcp.app.evidence import Evidence, Gatherer, candidates
+from codebase_mcp.app.freshness.verified_search import IndexFreshness
+from codebase_mcp.app.scopes import CallScope, NamedRepository, ReportProgress
 from codebase_mcp.context.answer import Context, NeededDefinition, NeededFile, Role
-from codebase_mcp.context.commits import PastCommit, add_commits, add_together, likeness
-from codebase_mcp.context.features import (
-    Features,
-    FileTable,
-    Seed,
-    add_facts,
-    add_neighbours,
-    add_paths,
-    add_scopes,
-    rows_of_path,
-)
-from codebase_mcp.context.links import Definition, add_links, add_names
 from codebase_mcp.context.mixture import mixture
-from codebase_mcp.context.task import Task, read_task
-from codebase_mcp.database.connection import Database
-from codebase_mcp.database.literals import dense_literal, sparse_literal
+from codebase_mcp.context.task import Task
 from codebase_mcp.database.projects import Project
-from codebase_mcp.database.queries import load_queries
-from codebase_mcp.embedding.embedder import as_sent
-from codebase_mcp.embedding.models import Models
-from codebase_mcp.errors import CodebaseError, IndexingFailed, SnapshotDropped
-from codebase_mcp.index.commit_history import texts_version
+from codebase_mcp.errors import IndexingFailed
 from codebase_mcp.model import WORKTREE, FileKind
-from codebase_mcp.search.query import inverse_frequencies, parse_query
-from codebase_mcp.search.ranking import Ranking
-from codebase_mcp.search.scope import FileFilters, ScopedSnapshot
-from codebase_mcp.search.search import SearchedSnapshots, Searcher
-from codebase_mcp.search.text_pattern import MAX_PATTERN_CHARS, TextQuery
+from codebase_mcp.search.search import Searcher
 from codebase_mcp.secrets.masking import mask_token
-from codebase_mcp.source.git import commit_at_head
-from codebase_mcp.source.git_changes import changed_on_disk
-from codebase_mcp.source.git_directory import git_repository_at
-from codebase_mcp.text.tokens import ALL_CHUNKS
 
 if TYPE_CHECKING:
+    from codebase_mcp.app.app import App
     from codebase_mcp.search.hits import Hit
-
-_SQL = load_queries("codebase_mcp.context", "context.sql")
-_HISTORY_SQL = load_queries("codebase_mcp.search", "history.sql")
-
-# The whole text of a task is cut to this length for its words and its vector.
-_WHOLE_CHARS = 2_000
-_COMMIT_CHARS = 600
-
-# Commits that are looked at: the newest, and of those the ones like the task by words and meaning.
-_MOST_COMMITS = 2_000
-_MOST_ALIKE = 60
-
-# From so many of the likeliest files by plain evidence others are reached.
-_SEEDS = 8
-_MOST_MESSAGES = 5
-_BUSIEST = 30
-
-# The file tables of the snapshots that were asked last are kept.
-_MOST_TABLES = 2
 
 # A file of code that is less likely to be changed is to be read.
 _LEAST_CHANGE = 0.05
@@ -114,38 +59,13 @@ class ContextReport:
     latency_ms: float
 
 
-@dataclass(slots=True)
-class Evidence:
-    """What was gathered for a task.
-
-    ``ranking`` is that of the whole text, ``defined`` are the definitions that the task names, by
-    row of the features.
-    """
-
-    task: Task
-    snapshots: tuple[ScopedSnapshot, ...]
-    features: Features
-    given: list[int]
-    ranking: Ranking
-    text: str
-    searched: SearchedSnapshots
-    defined: Mapping[int, Sequence[Definition]]
-
-
-@dataclass(frozen=True, slots=True)
 class ContextSearch:
     """Finds what tasks need, in the projects of a database."""
 
-    _database: Database
-    _models: Models
-    _resolver: Resolver
-    _scopes: Scopes
-    _freshness: Freshness
-    _views: Views
-    _searcher: Searcher
-    _exact: ExactSearch
-    _history: History
-    _tables: OrderedDict[tuple[object, ...], FileTable] = field(default_factory=OrderedDict)
+    def __init__(self, app: App, searcher: Searcher) -> None:
+        self._app = app
+        self._searcher = searcher
+        self.evidence = Gatherer(app, searcher)
 
     async def find(
         self,
@@ -165,24 +85,24 @@ class ContextSearch:
             DatabaseUnavailable: the index cannot be read.
         """
         started = time.monotonic()
-        scope = await self._scopes.resolve(project_id, identity, repository, report=report)
+        scope = await self._app.scopes.resolve(project_id, identity, repository, report=report)
         project, source = scope.project, scope.source
-        async with self._resolver.raise_not_found_if_dropped(project, source):
+        async with self._app.resolver.raise_not_found_if_dropped(project, source):
             scope.require_listed()
             refs: Mapping[str, str] = {}
             ids = scope.snapshot_ids
             if question.ref is None or question.ref == WORKTREE:
-                await self._freshness.follow(project, ids)
+                await self._app.freshness.follow(project, ids)
             else:
-                chosen = await self._views.choose(project, question.ref, scope.only)
+                chosen = await self._app.views.choose(project, question.ref, scope.only)
                 if scope.trees and not chosen.snapshot_ids:
                     raise IndexingFailed(
                         f"{question.ref} is still being indexed", hint="Ask again in some seconds."
                     )
                 ids, refs = chosen.snapshot_ids, chosen.names
-            evidence = await self.gather(scope, question, ids)
+            evidence = await self.evidence.gather(scope, question.task, question.given, ids)
             context = await self._answer(project, question, evidence)
-            index = await self._freshness.state_of(project, evidence.snapshots)
+            index = await self._app.freshness.state_of(project, evidence.snapshots)
         return ContextReport(
             question=question,
             task=evidence.task,
@@ -194,171 +114,6 @@ class ContextSearch:
             refs={commit: mask_token(name) for commit, name in refs.items()},
             latency_ms=(time.monotonic() - started) * 1000,
         )
-
-    async def gather(
-        self, scope: CallScope, question: ContextQuestion, ids: tuple[int, ...] | None
-    ) -> Evidence:
-        """All evidence for a task in some snapshots, also for fitting the mixture."""
-        project, task = scope.project, read_task(question.task)
-        await self._history.refresh(scope)
-        searched = SearchedSnapshots(ids, first=scope.first)
-        title = " ".join([*task.scopes, task.title])
-        whole = " ".join([*task.scopes, *task.sentences, *task.names])[:_WHOLE_CHARS]
-        texts = [("title", title), ("whole", whole)]
-        texts += [("changed", " ".join(task.changed)[:_WHOLE_CHARS])]
-        rankings = [
-            (name, await self._searcher.rank(project, text, FileFilters(), searched))
-            for name, text in texts
-            if text.strip()
-        ]
-        async with self._database.bounded_read(project) as tx:
-            snapshots = await load_snapshots(tx, ids)
-            if ids is not None and len(snapshots) < len(ids):
-                self._views.forget()
-                raise SnapshotDropped
-            if not snapshots and ids is None:
-                raise nothing_indexed()
-            tables = await self._exact.load_tables(tx, project, snapshots)
-        features = Features(self._table(project, snapshots, tables))
-        for name, ranking in rankings:
-            _add_ranking(features, name, ranking)
-        add_paths(features, task)
-        add_scopes(features, task)
-        given = await self._given(question, snapshots, features)
-        if question.given is None and not given:
-            given = [row for path in task.paths if path.origin == "change"
-                     for row in rows_of_path(features, path.path)]  # fmt: skip
-        add_facts(features, task, given=len(given))
-        await self._add_messages(project, snapshots, features, task)
-        commits = await self._add_commits(project, snapshots, features, whole)
-        async with self._database.bounded_read(project) as tx:
-            defined = await add_names(tx, features, task.names, "", 0.9)
-            await add_names(tx, features, task.changed, "_changed", 0.5)
-            seeds = {
-                "given": [Seed(row, 1.0) for row in dict.fromkeys(given)],
-                "likely": _seeds(features, given),
-            }
-            for name, reached in seeds.items():
-                add_neighbours(features, reached, name)
-                await add_links(tx, features, reached, name)
-                for snapshot in snapshots:
-                    add_together(features, snapshot, commits[snapshot.id], reached, name)
-        return Evidence(
-            task, tuple(snapshots), features, given,
-            dict(rankings)["whole"], whole, searched, defined,
-        )  # fmt: skip
-
-    def _table(
-        self, project: Project, snapshots: Sequence[ScopedSnapshot], tables: Mapping[int, Table]
-    ) -> FileTable:
-        """The files of some snapshots, from memory if they are the same as before."""
-        key = (project.schema_name, *((snapshot.id, snapshot.version) for snapshot in snapshots))
-        table = self._tables.pop(key, None)
-        if table is None:
-            table = FileTable(
-                file
-                for files_of in tables.values()
-                for files in files_of.values()
-                for file in files
-            )
-        self._tables[key] = table
-        while len(self._tables) > _MOST_TABLES:
-            self._tables.popitem(last=False)
-        return table
-
-    async def _given(
-        self, question: ContextQuestion, snapshots: Sequence[ScopedSnapshot], features: Features
-    ) -> list[int]:
-        """The files that the caller has: those it names, else those of the uncommitted change."""
-        if question.given is not None:
-            return [
-                row
-                for path in question.given
-                for row in rows_of_path(features, path.partition(":")[0])
-            ]
-        rows = []
-        for snapshot in snapshots:
-            if snapshot.view == WORKTREE:
-                paths = await asyncio.to_thread(_uncommitted, Path(snapshot.root))
-                found = (features.rows.get((snapshot.id, path)) for path in paths)
-                rows += [row for row in found if row is not None]
-        return rows
-
-    async def _add_messages(
-        self,
-        project: Project,
-        snapshots: Sequence[ScopedSnapshot],
-        features: Features,
-        task: Task,
-    ) -> None:
-        """The files that hold a message of the task, or lines that its diff removes."""
-        for message in task.messages[:_MOST_MESSAGES]:
-            found = await self._files_with(project, snapshots, features, [message])
-            share = 1 / len(found) ** 0.5 if found else 0
-            for row in found:
-                features.put("message", row, share, f'has "{message[:40]}"', share)
-        found = await self._files_with(project, snapshots, features, task.removed)
-        for row, count in found.items():
-            share = min(count / len(task.removed), 1.0)
-            features.put("same_lines", row, share, "has lines that the diff removes", share)
-
-    async def _files_with(
-        self,
-        project: Project,
-        snapshots: Sequence[ScopedSnapshot],
-        features: Features,
-        texts: Sequence[str],
-    ) -> dict[int, int]:
-        """The files that hold any of some texts literally, each with how many of its lines do."""
-        pattern = ""
-        for text in map(re.escape, texts):
-            if len(pattern) + len(text) < MAX_PATTERN_CHARS:
-                pattern = f"{pattern}|{text}" if pattern else text
-        if not pattern:
-            return {}
-        question = TextQuestion(TextQuery(pattern, regex=True, ignore_case=False), limit=1)
-        ids = [snapshot.id for snapshot in snapshots]
-        found = await self._exact.lines_in_index(project, ids, question)
-        return {
-            row: matches.count
-            for matches in found or ()
-            if (row := features.rows.get((matches.file.snapshot.id, matches.file.path))) is not None
-        }
-
-    async def _add_commits(
-        self,
-        project: Project,
-        snapshots: Sequence[ScopedSnapshot],
-        features: Features,
-        text: str,
-    ) -> dict[int, list[PastCommit]]:
-        """The past commits of each snapshot, with how much they resemble the task."""
-        model = await self._models.primary()
-        query = parse_query(text[:_COMMIT_CHARS])
-        vector = await model.embedder.embed_query(await as_sent(model.embedder, query.plain))
-        terms = [term.id for term in query.terms]
-        commits = {}
-        async with self._database.bounded_read(project) as tx:
-            counted = await tx.fetch_all(_HISTORY_SQL["frequencies"], terms=terms, all=ALL_CHUNKS)
-            frequency = inverse_frequencies(terms, dict(counted))
-            whole = sum(frequency[term.id] for term in query.terms if term.spoken)
-            for snapshot in snapshots:
-                newest = None if snapshot.view == WORKTREE else snapshot.view
-                rows, alike = await tx.fetch_many([
-                    (_SQL["commits"], {"repository_id": snapshot.repository_id, "newest": newest,
-                                       "max_paths": MAX_COMMIT_PATHS, "most": _MOST_COMMITS}),
-                    (_SQL["alike"], {"repository_id": snapshot.repository_id,
-                                     "query": sparse_literal(frequency),
-                                     "vector": dense_literal(vector),
-                                     "model": texts_version(model), "most": _MOST_ALIKE}),
-                ])  # fmt: skip
-                scores = {commit: likeness(words, whole, near) for commit, words, near in alike}
-                commits[snapshot.id] = [
-                    PastCommit(commit.hex(), subject, paths, age, scores.get(commit, 0.0))
-                    for age, (commit, subject, paths) in enumerate(rows)
-                ]
-                add_commits(features, snapshot, commits[snapshot.id])
-        return commits
 
     async def _answer(
         self, project: Project, question: ContextQuestion, evidence: Evidence
@@ -399,22 +154,6 @@ class ContextSearch:
             evidence.features.rows[ids[hit.repository_id, hit.view], hit.file_path]: hit
             for hit in hits
         }
-
-
-def candidates(features: Features) -> list[int]:
-    """The files with some evidence, and those that change most."""
-    columns = features.columns
-    priors = ("recent", "churn", "main_language")
-    named = [
-        numbers
-        for name, numbers in columns.items()
-        if name not in priors and not name.startswith(("is_", "has_")) and "of_task" not in name
-    ]
-    some = np.any(np.stack(named) > 0, axis=0)
-    busiest = np.argsort(-columns["churn"], kind="stable")[:_BUSIEST]
-    some[busiest[columns["churn"][busiest] > 0]] = True
-    rows: list[int] = np.flatnonzero(some).tolist()
-    return rows
 
 
 def role_of(kind: FileKind, probability: float, wanted: Sequence[Role]) -> Role:
@@ -460,49 +199,3 @@ def _needed_file(
         definitions=tuple(definitions[:3]),
         view=file.snapshot.view,
     )
-
-
-def _add_ranking(features: Features, name: str, ranking: Ranking) -> None:
-    """What a search for a part of the task says."""
-    best = max((file.score for file in ranking.files), default=0.0) or 1.0
-    most = max((file.candidate.evidence.body for file in ranking.files), default=0.0) or 1.0
-    for rank, file in enumerate(ranking.files):
-        candidate = file.candidate
-        row = features.rows.get((candidate.snapshot_id, candidate.path))
-        if row is None:
-            continue
-        is_main = name in ("title", "whole")
-        told = f"search finds it, rank {rank + 1}" if rank < 10 and is_main else ""
-        features.put(f"{name}_rank", row, 1 / (1 + rank), told, 0.35 / (1 + rank) ** 0.5)
-        features.put(f"{name}_words", row, candidate.evidence.body / most)
-        features.put(f"{name}_meaning", row, candidate.evidence.best_meaning)
-        if is_main:
-            features.put(f"{name}_score", row, max(file.score / best, 0.0))
-            features.put(f"name_in_{name}", row, file.signals["name"])
-            for signal in ("comments", "folders", "definition", "expansion"):
-                features.put(signal, row, file.signals[signal])
-
-
-def _seeds(features: Features, given: Collection[int]) -> list[Seed]:
-    """The likeliest files by plain evidence, from which others are reached."""
-    columns = features.columns
-    plain = (
-        columns["title_rank"] / 2 + columns["whole_rank"] / 2 + columns["named"]
-        + columns["frame"] + columns["reported"] + columns["best_commit"]
-        + columns["defines"].clip(max=1) / 2 + columns["message"] / 2
-    ) * (0.3 + 0.7 * columns["is_code"])  # fmt: skip
-    order = [row for row in (-plain).argsort(kind="stable")[: _SEEDS + len(given)].tolist()
-             if row not in given and plain[row] > 0][:_SEEDS]  # fmt: skip
-    most = max((float(plain[row]) for row in order), default=1.0)
-    return [Seed(row, float(plain[row]) / most) for row in order]
-
-
-def _uncommitted(root: Path) -> list[str]:
-    """The files that differ from HEAD; none outside of git."""
-    with suppress(CodebaseError):
-        repository = git_repository_at(root)
-        head = None if repository is None else commit_at_head(repository)
-        if repository is not None and head is not None:
-            changes = changed_on_disk(repository, head)
-            return [change.path for change in changes.files]
-    return []

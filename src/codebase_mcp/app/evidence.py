@@ -1,0 +1,328 @@
+"""Gathers the evidence for a task, of each kind, in the snapshots that a call means."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections import OrderedDict
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from codebase_mcp.app.exact import load_snapshots
+from codebase_mcp.app.scopes import CallScope
+from codebase_mcp.app.text_scan import Table, TextQuestion
+from codebase_mcp.app.views import nothing_indexed
+from codebase_mcp.changes.impact import MAX_COMMIT_PATHS
+from codebase_mcp.context.commits import PastCommit, add_commits, add_together, likeness
+from codebase_mcp.context.features import (
+    Features,
+    FileTable,
+    Seed,
+    add_facts,
+    add_neighbours,
+    add_paths,
+    add_scopes,
+    rows_of_path,
+)
+from codebase_mcp.context.links import Definition, add_links, add_names
+from codebase_mcp.context.task import Task, read_task
+from codebase_mcp.database.literals import dense_literal, sparse_literal
+from codebase_mcp.database.projects import Project
+from codebase_mcp.database.queries import load_queries
+from codebase_mcp.embedding.embedder import as_sent
+from codebase_mcp.errors import CodebaseError, SnapshotDropped
+from codebase_mcp.index.commit_history import texts_version
+from codebase_mcp.model import WORKTREE
+from codebase_mcp.search.query import inverse_frequencies, parse_query
+from codebase_mcp.search.ranking import Ranking
+from codebase_mcp.search.scope import FileFilters, ScopedSnapshot
+from codebase_mcp.search.search import SearchedSnapshots, Searcher
+from codebase_mcp.search.text_pattern import MAX_PATTERN_CHARS, TextQuery
+from codebase_mcp.source.git import commit_at_head
+from codebase_mcp.source.git_changes import changed_on_disk
+from codebase_mcp.source.git_directory import git_repository_at
+from codebase_mcp.text.tokens import ALL_CHUNKS
+
+if TYPE_CHECKING:
+    from codebase_mcp.app.app import App
+
+_SQL = load_queries("codebase_mcp.context", "context.sql")
+_HISTORY_SQL = load_queries("codebase_mcp.search", "history.sql")
+
+# The whole text of a task is cut to this length for its words and its vector.
+_WHOLE_CHARS = 2_000
+_COMMIT_CHARS = 600
+
+# Commits that are looked at: the newest, and of those the ones like the task by words and meaning.
+_MOST_COMMITS = 2_000
+_MOST_ALIKE = 60
+
+# From so many of the likeliest files by plain evidence others are reached.
+_SEEDS = 8
+_MOST_MESSAGES = 5
+_BUSIEST = 30
+
+# The file tables of the snapshots that were asked last are kept.
+_MOST_TABLES = 2
+
+
+@dataclass(slots=True)
+class Evidence:
+    """What was gathered for a task.
+
+    ``ranking`` is that of the whole text, ``defined`` are the definitions that the task names, by
+    row of the features.
+    """
+
+    task: Task
+    snapshots: tuple[ScopedSnapshot, ...]
+    features: Features
+    given: list[int]
+    ranking: Ranking
+    text: str
+    searched: SearchedSnapshots
+    defined: Mapping[int, Sequence[Definition]]
+
+
+@dataclass(frozen=True, slots=True)
+class Gatherer:
+    """Gathers evidence in the projects of a database."""
+
+    _app: App
+    _searcher: Searcher
+    _tables: OrderedDict[tuple[object, ...], FileTable] = field(default_factory=OrderedDict)
+
+    async def gather(
+        self,
+        scope: CallScope,
+        text: str,
+        given: Sequence[str] | None,
+        ids: tuple[int, ...] | None = None,
+    ) -> Evidence:
+        """All evidence for a task, in some snapshots, or in those of the files on disk.
+
+        ``given`` are paths that the caller has; None means those of the uncommitted change.
+        """
+        project, task = scope.project, read_task(text)
+        await self._app.history.refresh(scope)
+        searched = SearchedSnapshots(ids, first=scope.first)
+        title = " ".join([*task.scopes, task.title])
+        whole = " ".join([*task.scopes, *task.sentences, *task.names])[:_WHOLE_CHARS]
+        texts = [("title", title), ("whole", whole)]
+        texts += [("changed", " ".join(task.changed)[:_WHOLE_CHARS])]
+        rankings = [
+            (name, await self._searcher.rank(project, text, FileFilters(), searched))
+            for name, text in texts
+            if text.strip()
+        ]
+        async with self._app.database.bounded_read(project) as tx:
+            snapshots = await load_snapshots(tx, ids)
+            if ids is not None and len(snapshots) < len(ids):
+                self._app.views.forget()
+                raise SnapshotDropped
+            if not snapshots and ids is None:
+                raise nothing_indexed()
+            tables = await self._app.exact.load_tables(tx, project, snapshots)
+        features = Features(self._table(project, snapshots, tables))
+        for name, ranking in rankings:
+            _add_ranking(features, name, ranking)
+        add_paths(features, task)
+        add_scopes(features, task)
+        has = await self._given(given, snapshots, features)
+        if given is None and not has:
+            has = [row for path in task.paths if path.origin == "change"
+                     for row in rows_of_path(features, path.path)]  # fmt: skip
+        add_facts(features, task, given=len(has))
+        await self._add_messages(project, snapshots, features, task)
+        commits = await self._add_commits(project, snapshots, features, whole)
+        async with self._app.database.bounded_read(project) as tx:
+            defined = await add_names(tx, features, task.names, "", 0.9)
+            await add_names(tx, features, task.changed, "_changed", 0.5)
+            seeds = {
+                "given": [Seed(row, 1.0) for row in dict.fromkeys(has)],
+                "likely": _seeds(features, has),
+            }
+            for name, reached in seeds.items():
+                add_neighbours(features, reached, name)
+                await add_links(tx, features, reached, name)
+                for snapshot in snapshots:
+                    add_together(features, snapshot, commits[snapshot.id], reached, name)
+        return Evidence(
+            task, tuple(snapshots), features, has,
+            dict(rankings)["whole"], whole, searched, defined,
+        )  # fmt: skip
+
+    def _table(
+        self, project: Project, snapshots: Sequence[ScopedSnapshot], tables: Mapping[int, Table]
+    ) -> FileTable:
+        """The files of some snapshots, from memory if they are the same as before."""
+        key = (project.schema_name, *((snapshot.id, snapshot.version) for snapshot in snapshots))
+        table = self._tables.pop(key, None)
+        if table is None:
+            table = FileTable(
+                file
+                for files_of in tables.values()
+                for files in files_of.values()
+                for file in files
+            )
+        self._tables[key] = table
+        while len(self._tables) > _MOST_TABLES:
+            self._tables.popitem(last=False)
+        return table
+
+    async def _given(
+        self, given: Sequence[str] | None, snapshots: Sequence[ScopedSnapshot], features: Features
+    ) -> list[int]:
+        """The files that the caller has: those it names, else those of the uncommitted change."""
+        if given is not None:
+            return [row for path in given for row in rows_of_path(features, path.partition(":")[0])]
+        rows = []
+        for snapshot in snapshots:
+            if snapshot.view == WORKTREE:
+                paths = await asyncio.to_thread(_uncommitted, Path(snapshot.root))
+                found = (features.rows.get((snapshot.id, path)) for path in paths)
+                rows += [row for row in found if row is not None]
+        return rows
+
+    async def _add_messages(
+        self,
+        project: Project,
+        snapshots: Sequence[ScopedSnapshot],
+        features: Features,
+        task: Task,
+    ) -> None:
+        """The files that hold a message of the task, or lines that its diff removes."""
+        for message in task.messages[:_MOST_MESSAGES]:
+            found = await self._files_with(project, snapshots, features, [message])
+            share = 1 / len(found) ** 0.5 if found else 0
+            for row in found:
+                features.put("message", row, share, f'has "{message[:40]}"', share)
+        found = await self._files_with(project, snapshots, features, task.removed)
+        for row, count in found.items():
+            share = min(count / len(task.removed), 1.0)
+            features.put("same_lines", row, share, "has lines that the diff removes", share)
+
+    async def _files_with(
+        self,
+        project: Project,
+        snapshots: Sequence[ScopedSnapshot],
+        features: Features,
+        texts: Sequence[str],
+    ) -> dict[int, int]:
+        """The files that hold any of some texts literally, each with how many of its lines do."""
+        pattern = ""
+        for text in map(re.escape, texts):
+            if len(pattern) + len(text) < MAX_PATTERN_CHARS:
+                pattern = f"{pattern}|{text}" if pattern else text
+        if not pattern:
+            return {}
+        question = TextQuestion(TextQuery(pattern, regex=True, ignore_case=False), limit=1)
+        ids = [snapshot.id for snapshot in snapshots]
+        found = await self._app.exact.lines_in_index(project, ids, question)
+        return {
+            row: matches.count
+            for matches in found or ()
+            if (row := features.rows.get((matches.file.snapshot.id, matches.file.path))) is not None
+        }
+
+    async def _add_commits(
+        self,
+        project: Project,
+        snapshots: Sequence[ScopedSnapshot],
+        features: Features,
+        text: str,
+    ) -> dict[int, list[PastCommit]]:
+        """The past commits of each snapshot, with how much they resemble the task."""
+        model = await self._app.models.primary()
+        query = parse_query(text[:_COMMIT_CHARS])
+        vector = await model.embedder.embed_query(await as_sent(model.embedder, query.plain))
+        terms = [term.id for term in query.terms]
+        commits = {}
+        async with self._app.database.bounded_read(project) as tx:
+            counted = await tx.fetch_all(_HISTORY_SQL["frequencies"], terms=terms, all=ALL_CHUNKS)
+            frequency = inverse_frequencies(terms, dict(counted))
+            whole = sum(frequency[term.id] for term in query.terms if term.spoken)
+            for snapshot in snapshots:
+                newest = None if snapshot.view == WORKTREE else snapshot.view
+                rows, alike = await tx.fetch_many([
+                    (_SQL["commits"], {"repository_id": snapshot.repository_id, "newest": newest,
+                                       "max_paths": MAX_COMMIT_PATHS, "most": _MOST_COMMITS}),
+                    (_SQL["alike"], {"repository_id": snapshot.repository_id,
+                                     "query": sparse_literal(frequency),
+                                     "vector": dense_literal(vector),
+                                     "model": texts_version(model), "most": _MOST_ALIKE}),
+                ])  # fmt: skip
+                scores = {commit: likeness(words, whole, near) for commit, words, near in alike}
+                commits[snapshot.id] = [
+                    PastCommit(commit.hex(), subject, paths, age, scores.get(commit, 0.0))
+                    for age, (commit, subject, paths) in enumerate(rows)
+                ]
+                add_commits(features, snapshot, commits[snapshot.id])
+        return commits
+
+
+def candidates(features: Features) -> list[int]:
+    """The files with some evidence, and those that change most."""
+    columns = features.columns
+    priors = ("recent", "churn", "main_language")
+    named = [
+        numbers
+        for name, numbers in columns.items()
+        if name not in priors and not name.startswith(("is_", "has_")) and "of_task" not in name
+    ]
+    some = np.any(np.stack(named) > 0, axis=0)
+    busiest = np.argsort(-columns["churn"], kind="stable")[:_BUSIEST]
+    some[busiest[columns["churn"][busiest] > 0]] = True
+    rows: list[int] = np.flatnonzero(some).tolist()
+    return rows
+
+
+def _add_ranking(features: Features, name: str, ranking: Ranking) -> None:
+    """What a search for a part of the task says."""
+    best = max((file.score for file in ranking.files), default=0.0) or 1.0
+    most = max((file.candidate.evidence.body for file in ranking.files), default=0.0) or 1.0
+    for rank, file in enumerate(ranking.files):
+        candidate = file.candidate
+        row = features.rows.get((candidate.snapshot_id, candidate.path))
+        if row is None:
+            continue
+        is_main = name in ("title", "whole")
+        told = f"search finds it, rank {rank + 1}" if rank < 10 and is_main else ""
+        features.put(f"{name}_rank", row, 1 / (1 + rank), told, 0.35 / (1 + rank) ** 0.5)
+        features.put(f"{name}_words", row, candidate.evidence.body / most)
+        features.put(f"{name}_meaning", row, candidate.evidence.best_meaning)
+        if is_main:
+            features.put(f"{name}_score", row, max(file.score / best, 0.0))
+            features.put(f"name_in_{name}", row, file.signals["name"])
+            for signal in ("comments", "folders", "definition", "expansion"):
+                features.put(signal, row, file.signals[signal])
+
+
+def _seeds(features: Features, given: Collection[int]) -> list[Seed]:
+    """The likeliest files by plain evidence, from which others are reached."""
+    columns = features.columns
+    plain = (
+        columns["title_rank"] / 2 + columns["whole_rank"] / 2 + columns["named"]
+        + columns["frame"] + columns["reported"] + columns["best_commit"]
+        + columns["defines"].clip(max=1) / 2 + columns["message"] / 2
+    ) * (0.3 + 0.7 * columns["is_code"])  # fmt: skip
+    order = [row for row in (-plain).argsort(kind="stable")[: _SEEDS + len(given)].tolist()
+             if row not in given and plain[row] > 0][:_SEEDS]  # fmt: skip
+    most = max((float(plain[row]) for row in order), default=1.0)
+    return [Seed(row, float(plain[row]) / most) for row in order]
+
+
+def _uncommitted(root: Path) -> list[str]:
+    """The files that differ from HEAD; none outside of git."""
+    with suppress(CodebaseError):
+        repository = git_repository_at(root)
+        head = None if repository is None else commit_at_head(repository)
+        if repository is not None and head is not None:
+            changes = changed_on_disk(repository, head)
+            return [change.path for change in changes.files]
+    return []
