@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
-from codebase_mcp.context.diffs import read_diff
+from codebase_mcp.context.diffs import read_diff, without_log
 from codebase_mcp.context.messages import distinct, quoted, read_failures
 from codebase_mcp.context.names import (
     code_spans,
@@ -70,6 +70,7 @@ def read_task(text: str) -> Task:
         else line
         for line in cut.split("\n")
     ]
+    lines = list(without_log(lines))
     diff = read_diff(lines)
     traces = read_traces(lines, diff.lines)
     output = read_output(lines, diff.lines | traces.lines, cut)

@@ -171,7 +171,7 @@ def read_traces(lines: Sequence[str], skip: frozenset[int]) -> Traces:
     current: _Trace | None = None
     is_reversed = False
     for index, line in enumerate(lines):
-        text = line.strip()
+        text = line.strip().removeprefix("> ").lstrip()
         if not text or index in skip or len(text) > _MAX_LINE_CHARS:
             continue
         if (text[0] in _BOUNDARY_STARTS and _BOUNDARY.match(text)) or (

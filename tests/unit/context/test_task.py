@@ -509,6 +509,29 @@ def test_a_diff_without_headers_of_git_and_a_deleted_file() -> None:
     assert [path for path, _ in places(text, "change")] == ["x.c"]
 
 
+@pytest.mark.parametrize(
+    "head",
+    [
+        "commit 0123456789abcdef\nAuthor: Me <m@x.y>\nDate:   May 1 2024\n\n    {}\n\n    {}\n\n",
+        "From 0123456789abcdef Mon Sep 17\nFrom: Me <me@x.y>\nSubject: [PATCH 1/2] {}\n\n{}\n---\n",
+    ],
+)
+def test_the_output_of_git_show_and_format_patch(head: str) -> None:
+    text = head.format("Cap the delay", "It grew.")
+    text += " src/x.c | 2 +-\n 1 file changed, 1 insertion(+)\n\n"
+    text += "diff --git a/src/x.c b/src/x.c\n--- a/src/x.c\n+++ b/src/x.c\n@@ -4 +4 @@\n-a\n+cap\n"
+    task = read_task(text)
+    assert task.sentences == ("Cap the delay", "It grew.")
+    assert places(text, "change") == [("src/x.c", 4)]
+    assert task.changed == ("cap",)
+
+
+def test_a_quoted_trace() -> None:
+    assert frames('> Traceback:\n>   File "src/x.py", line 3, in f') == [
+        ("src/x.py", 3, "f", False)
+    ]
+
+
 ISSUE = """\
 [Bug]: `Retry.wait` ignores max_delay when the server sends Retry-After (#123)
 
