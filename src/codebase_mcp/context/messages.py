@@ -37,7 +37,8 @@ _RUBY = re.compile(
 _FAILED = re.compile(
     r"""(?:panic|(?:[Ff]atal|FATAL)(?:\ error)?|lua\w*|error(?:\[E\d+\])?|Error|ERROR
       |abort|rejected\ promise|AssertionError|\S+:\ error|E|npm\ ERR!|Traceback|Uncaught
-      |==\d+==ERROR|runtime\ error|libc\+\+abi):\ (?:\S+:\d+:\ )?(?P<message>\S.*)""",
+      |==\d+==ERROR|runtime\ error|libc\+\+abi):\ (?:\S+:\d+:\ )?
+    (?P<message>(?!test\ failed,|could\ not\ compile|aborting\ due|\|-)\S.*)""",
     re.VERBOSE,
 )
 _TIME = (
@@ -76,7 +77,7 @@ _EDGE = " \t\r\n.,:;-=()[]{}<>\"'`|*#>!?"
 
 @dataclass(frozen=True, slots=True)
 class Failures:
-    """The messages of errors and log lines, the classes of the errors, the numbers of the lines."""
+    """The messages of errors, with their classes, and of log lines; the classes; the lines."""
 
     messages: tuple[str, ...]
     errors: tuple[str, ...]
@@ -102,7 +103,7 @@ def read_failures(lines: Sequence[str], skip: frozenset[int]) -> Failures:
         is_panic = " panicked at " in text and text.endswith(":")
         if raised := _raised(text):
             errors.append(raised[0])
-            messages.append(raised[1])
+            messages.append(": ".join(filter(None, raised)))
             taken.add(index)
         elif ": " in text and (match := _FAILED.match(text)):
             messages.append(match["message"])
@@ -126,6 +127,12 @@ def _raised(text: str) -> tuple[str, str] | None:
     if message is None and " " in text.removeprefix("E  ").strip():
         return None
     return match["name"], message or ""
+
+
+def bare_message(text: str) -> str:
+    """A message without the class of its error."""
+    raised = _raised(text)
+    return raised[1] if raised else text
 
 
 def _log_message(text: str) -> str | None:
