@@ -29,7 +29,7 @@ _UNDERLINE = re.compile(r"\s{0,3}(?:=+|-{2,})\s*$")
 _ITEM = re.compile(r"\s*(?:[-*+\u2022]|\d{1,3}[.)]|\([a-z\d]\))\s+(?:\[ \]\s+)?")
 
 _IMAGE = re.compile(r"!\[[^\]\n]{0,300}\]\([^()\n]{0,500}\)|<img\b[^<>\n]{0,1000}>")
-_LINK = re.compile(r"\[([^\[\]\n]{1,300})\]\([^()\s]{1,500}\)")
+_LINK = re.compile(r"\[([^\[\]\n]{1,300})\](?:\([^()\s]{1,500}\)|\[[^\[\]\n]{0,100}\])")
 _TAG = re.compile(
     r"</?(?:a|b|i|p|br|em|strong|code|pre|kbd|su[bp]|div|span|summary|table|t[rdh]|[uo]l|li|hr|h\d|samp"
     r"|blockquote|tt|picture|source|video|center|font|section)(?:\s[^<>\n]{0,300})?/?>",

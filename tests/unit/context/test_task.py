@@ -478,6 +478,50 @@ def test_failed_tests(
     assert set(names) <= set(read_task(text).names)
 
 
+def test_the_output_of_a_run_says_nothing_but_its_messages() -> None:
+    task = read_task("""\
+   Compiling cg v0.1.0 (/tmp/cg)
+    Finished `test` profile [unoptimized + debuginfo] target(s) in 1.07s
+     Running unittests src/lib.rs (target/debug/deps/cg-cf430339bf8ee7bc)
+
+running 2 tests
+test tests::waits_long ... FAILED
+
+failures:
+
+---- tests::waits_long stdout ----
+
+thread 'tests::waits_long' (20024) panicked at src/lib.rs:2:87:
+assertion `left == right` failed: waits for the delay
+  left: 1
+ right: 2
+
+failures:
+    tests::waits_long
+
+test result: FAILED. 0 passed; 1 failed; 0 ignored; 0 measured; 0 filtered out
+
+error: test failed, to rerun pass `--lib`
+""")
+    assert task.sentences == (task.title,)
+    assert task.title == "assertion `left == right` failed: waits for the delay"
+    assert task.messages == ("assertion", "failed: waits for the delay")
+    assert task.names == ("waits_long",)
+
+
+def test_the_rest_of_a_report_of_tap_is_no_prose() -> None:
+    text = (
+        "not ok 1 - waits long\n  ---\n  name: 'AssertionError'\n  ...\n1..1\n# tests 1\nSo it is."
+    )
+    assert read_task(text).sentences == ("So it is.",)
+    assert read_task(text).messages == ("waits long",)
+
+
+def test_links_are_their_texts() -> None:
+    text = "As a [follow-up][] to [it](https://x.y/z), [see][1].\n\n[follow-up]: https://x.y/1\n"
+    assert read_task(text).sentences == ("As a follow-up to it, see.",)
+
+
 def test_a_diff_gives_its_files_and_the_words_of_its_changed_lines() -> None:
     task = read_task(
         """\
@@ -666,6 +710,7 @@ def test_paths_that_a_text_mentions(text: str, paths: list[str]) -> None:
         ('level=error msg="could not bind to port 80"', ("could not bind to port",)),
         ("[warn] disk is almost full (97%)", ("disk is almost full",)),
         ('the word "retry" alone', ()),
+        ('the "*" slot has Handlers["*"]', ()),
     ],
 )
 def test_messages_are_the_constant_pieces_of_quoted_and_logged_texts(
