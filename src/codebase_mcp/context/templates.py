@@ -81,7 +81,7 @@ _TRAILER = re.compile(
         |discussion|backport|approved|message-id|release-note|release_notes|reviewers|subscribers
         |differential\ revision|upstream(?:-commit)?|commit|author|date|merge|part-of
         |updated-dependencies|dependency-\w+|update-type|-\ dependency-name)\s?:(?:\s|$)
-      |\(?cherry[- ]picked\ from|\[[^\[\]]{1, 100}\]:\s+\S+$
+      |\(?cherry[- ]picked\ from|\[[^\[\]]{{1,100}}\]:\s+\S+$
       |\(?\s*(?:[-*]\s+)?(?:this\ )?(?:(?:partially|also|hopefully|should|will)\ )?
         (?:fix(?:e[sd])?|close[sd]?|resolve[sd]?|refs?|references|see(?:\ also)?|re
           |related(?:\ to)?|follow[- ]?up\ (?:to|of)|part\ of|addresses|issue|supersedes
