@@ -46,7 +46,8 @@ _TIME = (
     r"(?:Z|[+-]\d\d:?\d\d| UTC)?\]?"
 )
 _LOGGED = re.compile(
-    rf"(?:{_TIME}\s*)?[-|:]?\s*(?:[\w.$-]{{1,60}}\s+[-|:]\s+)?(?:\[[^\]]{{1,40}}\]\s*)*?[\[(<]?(?P<level>TRACE|DEBUG|INFO|NOTICE"
+    rf"(?:{_TIME}\s*)?[-|:]?\s*(?:[\w.$-]{{1,60}}\s+[-|:]\s+)?(?:\[[^\]]{{1,40}}\]\s*)*?"
+    r"[\[(<]?(?P<level>TRACE|DEBUG|INFO|NOTICE"
     r"|WARN(?:ING)?|ERROR|ERR|CRITICAL|CRIT|FATAL|SEVERE|PANIC|error|warn|warning|fatal)[\])>]?"
     r"(?:\s*[-:|]\s*|\s+|(?=\[))(?:\[[^\]]{1,60}\]\s*|\([^)]{1,40}\)\s*)*"
     # the logger

@@ -77,8 +77,8 @@ CHECK = re.compile(r"\s*(?:[-*+]|\d{1,3}[.)])\s+\[[ xX\u2713\u2714]?\]")
 _REFERENCE = r"(?:(?:[\w.-]+/[\w.-]+)?(?:\#|gh-|bpo-|!)\d+|https?://\S++|@[\w-]++|[0-9a-f]{7,40}\b)"
 _TRAILER = re.compile(
     rf"""\s*(?:[a-z]+(?:-[a-z]+)*-(?:by|to|on|id|url|from|for|at|link|tag|change|revid):\s
-      |(?:change-id|cc|link|pr-url|refs?|issue|ticket|bug|jira|closes|fixes|resolves|see|related|tags
-        |discussion|backport|approved|message-id|release-note|release_notes|reviewers|subscribers
+      |(?:change-id|cc|link|pr-url|refs?|issue|ticket|bug|jira|closes|fixes|resolves|see|related
+        |tags|discussion|backport|approved|message-id|release-note|release_notes|reviewers|subscribers
         |differential\ revision|upstream(?:-commit)?|commit|author|date|merge|part-of
         |updated-dependencies|dependency-\w+|update-type|-\ dependency-name)\s?:(?:\s|$)
       |\(?cherry[- ]picked\ from|\[[^\[\]]{{1,100}}\]:\s+\S+$
@@ -124,8 +124,9 @@ _COURTESIES = frozenset(
 )
 _VERSION = re.compile(
     r"""(?:[-*\u2022]\s*)?[*_`]*(?:(?:[\w.@/+-]+\ ){0,3}(?:versions?|os|platform|browser
-        |arch(?:itecture)?|distro|kernel|runtime|shell|terminal|device|model|cpu|gpu|ram|memory|python|node(?:\.?js)?|npm
-        |yarn|pnpm|ruby|java|jdk|go|rustc?|cargo|php|dotnet|\.net|gcc|clang|docker|chrome|firefox|safari
+        |arch(?:itecture)?|distro|kernel|runtime|shell|terminal|device|model|cpu|gpu|ram|memory
+        |python|node(?:\.?js)?|npm|yarn|pnpm|ruby|java|jdk|go|rustc?|cargo|php|dotnet|\.net|gcc
+        |clang|docker|chrome|firefox|safari
         |edge|windows|linux|macos|ubuntu|debian|ios|android|operating\ system|binaries|system))
       [*_`]*\s*[:=][*_`]*\s*.{0,120}$
       |(?:[-*\u2022]\s*)?[\w.@/+-]+\s?(?:==|[@:=\s])\s?[v^~]?\d+(?:\.\d+)+[\w.+-]*\s*$""",

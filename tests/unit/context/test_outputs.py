@@ -7,7 +7,7 @@ import pytest
 from codebase_mcp.context.task import read_task
 
 
-def places(text: str, origin: str) -> list[tuple[str, int | None]]:
+def locations(text: str, origin: str) -> list[tuple[str, int | None]]:
     """The paths of an origin with their lines."""
     return [(path.path, path.line) for path in read_task(text).paths if path.origin == origin]
 
@@ -65,11 +65,11 @@ COMPILERS = [
 ]
 
 
-@pytest.mark.parametrize(("text", "place", "message"), COMPILERS)
+@pytest.mark.parametrize(("text", "location", "message"), COMPILERS)
 def test_messages_of_compilers_and_linters(
-    text: str, place: tuple[str, int], message: str | None
+    text: str, location: tuple[str, int], message: str | None
 ) -> None:
-    assert places(text, "compiler") == [place]
+    assert locations(text, "compiler") == [location]
     assert message is None or message in read_task(text).messages
 
 
@@ -112,7 +112,7 @@ def test_messages_of_compilers_and_linters(
 def test_failed_tests(
     text: str, tests: list[tuple[str, int | None]], names: tuple[str, ...]
 ) -> None:
-    assert places(text, "test") == tests
+    assert locations(text, "test") == tests
     assert set(names) <= set(read_task(text).names)
 
 
@@ -181,9 +181,11 @@ And more text.
 
 def test_a_diff_without_headers_of_git_and_a_deleted_file() -> None:
     text = "--- old/x.c\t2024\n+++ new/x.c\t2024\n@@ -1 +1 @@\n-int a;\n+int b;\n"
-    assert places(text, "change") == [("old/x.c", 1)] or places(text, "change") == [("new/x.c", 1)]
+    assert locations(text, "change") == [("old/x.c", 1)] or locations(text, "change") == [
+        ("new/x.c", 1)
+    ]
     text = "--- a/x.c\n+++ /dev/null\n@@ -1 +0,0 @@\n-int a;\n"
-    assert [path for path, _ in places(text, "change")] == ["x.c"]
+    assert [path for path, _ in locations(text, "change")] == ["x.c"]
 
 
 @pytest.mark.parametrize(
@@ -199,5 +201,5 @@ def test_the_output_of_git_show_and_format_patch(head: str) -> None:
     text += "diff --git a/src/x.c b/src/x.c\n--- a/src/x.c\n+++ b/src/x.c\n@@ -4 +4 @@\n-a\n+cap\n"
     task = read_task(text)
     assert task.sentences == ("Cap the delay", "It grew.")
-    assert places(text, "change") == [("src/x.c", 4)]
+    assert locations(text, "change") == [("src/x.c", 4)]
     assert task.changed == ("cap",)

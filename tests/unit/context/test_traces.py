@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from codebase_mcp.context.paths import is_library
 from codebase_mcp.context.symbols import symbol_of
 from codebase_mcp.context.task import read_task
 
@@ -370,3 +371,24 @@ def test_a_quoted_trace() -> None:
     assert frames('> Traceback:\n>   File "src/x.py", line 3, in f') == [
         ("src/x.py", 3, "f", False)
     ]
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        ("/usr/lib/python3.11/json/decoder.py", True),
+        ("/opt/venv/lib/python3.12/site-packages/x/y.py", True),
+        ("/home/me/.cargo/registry/src/index.crates.io-6f17/serde-1.0/src/de.rs", True),
+        ("/root/go/pkg/mod/github.com/x/y@v1.2.3/z.go", True),
+        ("node_modules/express/lib/layer.js", True),
+        ("/usr/include/c++/12/bits/stl_vector.h", True),
+        ("python/retry.py", False),
+        ("internal/retry/retry.go", False),
+        ("java/com/acme/Retry.java", False),
+        ("deps/hiredis/sds.c", False),
+        ("lib/ruby/retry.rb", False),
+        ("vendor/retry/retry.php", False),
+    ],
+)
+def test_libraries_are_told_by_where_they_are_installed(path: str, expected: bool) -> None:
+    assert is_library(path) == expected
