@@ -54,8 +54,8 @@ _LIBRARY = re.compile(
     re.VERBOSE,
 )
 _LIBRARY_START = re.compile(
-    r"node:|internal/(?:modules|process|main|bootstrap|timers)/|dart:|ext:|bun:|deno:|<|\(?<anonymous"
-    r"|\[native|native:|https?://(?:unpkg|cdn|cdnjs|esm)\b|chrome-extension|moz-extension"
+    r"node:|internal/(?:modules|process|main|bootstrap|timers)/|dart:|ext:|bun:|deno:|<"
+    r"|\(?<anonymous|\[native|native:|https?://(?:unpkg|cdn|cdnjs|esm)\b|chrome-extension|moz-extension"
 )
 # Files of the standard libraries that traces name without a folder.
 _LIBRARY_FILES = frozenset(

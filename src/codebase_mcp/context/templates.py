@@ -78,7 +78,8 @@ _REFERENCE = r"(?:(?:[\w.-]+/[\w.-]+)?(?:\#|gh-|bpo-|!)\d+|https?://\S++|@[\w-]+
 _TRAILER = re.compile(
     rf"""\s*(?:[a-z]+(?:-[a-z]+)*-(?:by|to|on|id|url|from|for|at|link|tag|change|revid):\s
       |(?:change-id|cc|link|pr-url|refs?|issue|ticket|bug|jira|closes|fixes|resolves|see|related
-        |tags|discussion|backport|approved|message-id|release-note|release_notes|reviewers|subscribers
+        |tags|discussion|backport|approved|message-id
+        |release-note|release_notes|reviewers|subscribers
         |differential\ revision|upstream(?:-commit)?|commit|author|date|merge|part-of
         |updated-dependencies|dependency-\w+|update-type|-\ dependency-name)\s?:(?:\s|$)
       |\(?cherry[- ]picked\ from|\[[^\[\]]{{1,100}}\]:\s+\S+$

@@ -23,7 +23,8 @@ _NUMBER_BEHIND = re.compile(
 )
 _DULL_TAG = re.compile(
     r"""(?:bug|feature|feat|fix|request|question|docs?|rfc|wip|draft|regression|help|closed
-      |enhancement|improvement|proposal|issue|task|tests?|ci|chore|backport|skip\ ci|\d[\d.x]*|v\d.*|patch
+      |enhancement|improvement|proposal|issue|task|tests?|ci
+      |chore|backport|skip\ ci|\d[\d.x]*|v\d.*|patch
       |urgent|security|perf|breaking|untested|[A-Z]+-\d+|\#\d+)(?:[ /:,-].*)?""",
     re.IGNORECASE | re.VERBOSE,
 )
