@@ -65,7 +65,7 @@ _VARIABLE = re.compile(
     r"""https?://\S+|\b0x[0-9a-fA-F]+\b|\b[0-9a-fA-F]{8}-[0-9a-fA-F-]{27}\b|\b[0-9a-f]{12,40}\b
       |(?:\b(?:in|at|from)\ )?(?<![\w./])(?:[A-Za-z]:\\|~?/|\.{1,2}/)[\w./\\@+-]+(?:\ on\ line)?
       |\b[\w@+-]++(?:/[\w.@+-]++)+
-      |(?<![\w"'`])(?:"[^"]{1,80}"|'[^']{1,80}'|`[^`]{1,80}`|<[^<>]{1,80}>)
+      |(?<![\w"'`])(?:"[^"]{1,80}"|'[^']{1,80}'|`[^`']{1,80}[`']|<[^<>]{1,80}>)
       |\u2018[^\u2019]{1,80}\u2019|\u201c[^\u201d]{1,80}\u201d|\{[^{}]{0,80}\}|\[[^\[\]]{0,80}\]
       |(?<![\w.])[-+]?\d+(?:[.,:]\d+)*(?:\s?(?:ms|s|%|[kKMG]i?B))?\b|\.{3,}|\u2026""",
     re.VERBOSE,
@@ -165,7 +165,12 @@ def constant_pieces(message: str) -> Iterator[str]:
     min_chars = MIN_PIECE_CHARS if len(pieces) > 1 or " " not in message.strip() else 5
     for piece in pieces:
         text = _OPEN.sub("", piece).strip(_EDGE)[:MAX_MESSAGE_CHARS].strip()
-        if len(text) >= min_chars and sum(map(str.isalpha, text)) * 2 > len(text):
+        is_qualified = "." in text and " " not in text  # a logger or a class
+        if (
+            len(text) >= min_chars
+            and not is_qualified
+            and sum(map(str.isalpha, text)) * 2 > len(text)
+        ):
             yield text
 
 

@@ -55,7 +55,8 @@ _LIBRARY = re.compile(
 )
 _LIBRARY_START = re.compile(
     r"node:|internal/(?:modules|process|main|bootstrap|timers)/|dart:|ext:|bun:|deno:|<"
-    r"|\(?<anonymous|\[native|native:|https?://(?:unpkg|cdn|cdnjs|esm)\b|chrome-extension|moz-extension"
+    r"|\(?<anonymous|\[native|native:|https?://(?:unpkg|cdn|cdnjs|esm)\b|chrome-extension"
+    r"|moz-extension"
 )
 # Files of the standard libraries that traces name without a folder.
 _LIBRARY_FILES = frozenset(

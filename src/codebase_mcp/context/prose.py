@@ -38,6 +38,7 @@ _TAG = re.compile(
 _EMPHASIS = re.compile(r"\*\*|(?<![\w*])\*(?=\w)|(?<=\w)\*(?![\w*])|`+")
 # Issues, commits and pages: their addresses are no words of the sentence.
 _URL = re.compile(r"[(<\[]?\bhttps?://[^\s()<>\[\]]+[)>\]]?(?=[\s.,;:!?]|$)")
+_GNU_QUOTES = re.compile(r"`([^`'\n]{1,80})'(?!\w)")
 _FILE_URL = re.compile(r"/(?:blob|raw|blame)/|\.\w{1,4}(?:#.*)?[)>\]]?$")
 _SENTENCE_END = re.compile(
     r"(?<=[.!?])(?<!\.\.)\s+(?=[^\sa-z])|(?<=[^.][.!?][\"')\]])\s+(?=[^\sa-z])"
@@ -256,6 +257,8 @@ def plain(text: str) -> str:
     """Markdown as its words: links as their texts, no images, no marks, no addresses."""
     if "[" in text:
         text = _LINK.sub(r"\1", _IMAGE.sub(" ", text))
+    if "`" in text:
+        text = _GNU_QUOTES.sub(r"\1", text)
     if "<" in text:
         text = _TAG.sub(" ", text)
     return " ".join(_EMPHASIS.sub("", without_urls(text)).split())

@@ -27,7 +27,7 @@ _DROPPED_SECTION = re.compile(
 )
 # These headings say nothing; the text below them does.
 _TEMPLATE_SECTION = re.compile(
-    r"""(?:please\ )?describe\ (?:the|your|this)\ .*
+    r"""(?:please\ )?describe\ (?:the|your|this|alternatives|any)\ .*
     |(?:a\ )?(?:clear|bug|issue|problem|feature|request|short|brief|detailed|general)?\ ?
       (?:description|summary|overview|statement|report|request|details)(?:\ of\ .*)?
     |(?:what\ (?:is|was|are)\ )?(?:the\ )?
@@ -124,7 +124,7 @@ _COURTESIES = frozenset(
     commits uploading image screenshot""".split()
 )
 _VERSION = re.compile(
-    r"""(?:[-*\u2022]\s*)?[*_`]*(?:(?:[\w.@/+-]+\ ){0,3}(?:versions?|os|platform|browser
+    r"""(?:[-*\u2022]\s*)?[*_`]*(?:(?:[\w.@/+-]+\ ){0,3}(?:versions?|affects|os|platform|browser
         |arch(?:itecture)?|distro|kernel|runtime|shell|terminal|device|model|cpu|gpu|ram|memory
         |python|node(?:\.?js)?|npm|yarn|pnpm|ruby|java|jdk|go|rustc?|cargo|php|dotnet|\.net|gcc
         |clang|docker|chrome|firefox|safari
