@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from codebase_mcp.context.paths import TaskPath
@@ -123,6 +123,29 @@ class _Reader:
         for word in _WORD.findall(text[:1_000]):
             if len(word) <= 64:
                 self.words[word] = self.words.get(word, 0) + 1
+
+
+_COMMIT = re.compile(r"(?:commit|From) [0-9a-f]{7,64}\b")
+_FIELD = re.compile(
+    r"(?:Author|AuthorDate|Commit|CommitDate|Date|Merge|From): |Subject: (?P<rest>.*)"
+)
+
+
+def without_log(lines: Sequence[str]) -> Iterator[str]:
+    """Lines with what `git show`, `git log` and `git format-patch` add to messages left out."""
+    in_log = in_fields = False
+    for line in lines:
+        if line.startswith(("commit ", "From ")) and _COMMIT.match(line):
+            in_log = in_fields = True
+            yield ""
+        elif in_fields and (match := _FIELD.match(line)):
+            yield match["rest"] or ""
+        elif in_log and line.startswith("    "):
+            yield line[4:]
+        else:
+            in_log = in_log and not line.startswith("diff ")
+            in_fields = in_fields and bool(line)
+            yield line
 
 
 def _is_null(path: str) -> bool:

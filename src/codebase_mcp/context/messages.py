@@ -10,8 +10,8 @@ MAX_MESSAGE_CHARS = 200
 MIN_PIECE_CHARS = 8
 
 _QUOTES = (
-    ('"', re.compile(r'(?<![\w"])"([^"\n]{3,200})"(?![\w"])')),
-    ("'", re.compile(r"(?<![\w')\]])'([^'\n]{3,200})'(?![\w'])")),
+    ('"', re.compile(r'(?<![\w"])"([^"\n]{1,200})"(?![\w"])')),
+    ("'", re.compile(r"(?<![\w')\]])'([^'\n]{1,200})'(?![\w'])")),
     ("\u201d", re.compile(r"\u201c([^\u201d\n]{3,200})\u201d")),
     ("\u2018", re.compile(r"\u2018([^\u2019\n]{3,200})\u2019")),
     ("»", re.compile(r"«([^»\n]{3,200})»")),
@@ -37,7 +37,8 @@ _RUBY = re.compile(
 _FAILED = re.compile(
     r"""(?:panic|(?:[Ff]atal|FATAL)(?:\ error)?|lua\w*|error(?:\[E\d+\])?|Error|ERROR
       |abort|rejected\ promise|AssertionError|\S+:\ error|E|npm\ ERR!|Traceback|Uncaught
-      |==\d+==ERROR|runtime\ error|libc\+\+abi):\ (?:\S+:\d+:\ )?(?P<message>\S.*)""",
+      |==\d+==ERROR|runtime\ error|libc\+\+abi):\ (?:\S+:\d+:\ )?
+    (?P<message>(?!test\ failed,|could\ not\ compile|aborting\ due|\|-)\S.*)""",
     re.VERBOSE,
 )
 _TIME = (
@@ -45,7 +46,8 @@ _TIME = (
     r"(?:Z|[+-]\d\d:?\d\d| UTC)?\]?"
 )
 _LOGGED = re.compile(
-    rf"(?:{_TIME}\s*)?[-|:]?\s*(?:[\w.$-]{{1,60}}\s+[-|:]\s+)?(?:\[[^\]]{{1,40}}\]\s*)*?[\[(<]?(?P<level>TRACE|DEBUG|INFO|NOTICE"
+    rf"(?:{_TIME}\s*)?[-|:]?\s*(?:[\w.$-]{{1,60}}\s+[-|:]\s+)?(?:\[[^\]]{{1,40}}\]\s*)*?"
+    r"[\[(<]?(?P<level>TRACE|DEBUG|INFO|NOTICE"
     r"|WARN(?:ING)?|ERROR|ERR|CRITICAL|CRIT|FATAL|SEVERE|PANIC|error|warn|warning|fatal)[\])>]?"
     r"(?:\s*[-:|]\s*|\s+|(?=\[))(?:\[[^\]]{1,60}\]\s*|\([^)]{1,40}\)\s*)*"
     # the logger
@@ -63,7 +65,7 @@ _VARIABLE = re.compile(
     r"""https?://\S+|\b0x[0-9a-fA-F]+\b|\b[0-9a-fA-F]{8}-[0-9a-fA-F-]{27}\b|\b[0-9a-f]{12,40}\b
       |(?:\b(?:in|at|from)\ )?(?<![\w./])(?:[A-Za-z]:\\|~?/|\.{1,2}/)[\w./\\@+-]+(?:\ on\ line)?
       |\b[\w@+-]++(?:/[\w.@+-]++)+
-      |(?<![\w"'`])(?:"[^"]{1,80}"|'[^']{1,80}'|`[^`]{1,80}`|<[^<>]{1,80}>)
+      |(?<![\w"'`])(?:"[^"]{1,80}"|'[^']{1,80}'|`[^`']{1,80}[`']|<[^<>]{1,80}>)
       |\u2018[^\u2019]{1,80}\u2019|\u201c[^\u201d]{1,80}\u201d|\{[^{}]{0,80}\}|\[[^\[\]]{0,80}\]
       |(?<![\w.])[-+]?\d+(?:[.,:]\d+)*(?:\s?(?:ms|s|%|[kKMG]i?B))?\b|\.{3,}|\u2026""",
     re.VERBOSE,
@@ -76,7 +78,7 @@ _EDGE = " \t\r\n.,:;-=()[]{}<>\"'`|*#>!?"
 
 @dataclass(frozen=True, slots=True)
 class Failures:
-    """The messages of errors and log lines, the classes of the errors, the numbers of the lines."""
+    """The messages of errors, with their classes, and of log lines; the classes; the lines."""
 
     messages: tuple[str, ...]
     errors: tuple[str, ...]
@@ -102,7 +104,7 @@ def read_failures(lines: Sequence[str], skip: frozenset[int]) -> Failures:
         is_panic = " panicked at " in text and text.endswith(":")
         if raised := _raised(text):
             errors.append(raised[0])
-            messages.append(raised[1])
+            messages.append(": ".join(filter(None, raised)))
             taken.add(index)
         elif ": " in text and (match := _FAILED.match(text)):
             messages.append(match["message"])
@@ -126,6 +128,12 @@ def _raised(text: str) -> tuple[str, str] | None:
     if message is None and " " in text.removeprefix("E  ").strip():
         return None
     return match["name"], message or ""
+
+
+def bare_message(text: str) -> str:
+    """A message without the class of its error."""
+    raised = _raised(text)
+    return raised[1] if raised else text
 
 
 def _log_message(text: str) -> str | None:
@@ -157,7 +165,12 @@ def constant_pieces(message: str) -> Iterator[str]:
     min_chars = MIN_PIECE_CHARS if len(pieces) > 1 or " " not in message.strip() else 5
     for piece in pieces:
         text = _OPEN.sub("", piece).strip(_EDGE)[:MAX_MESSAGE_CHARS].strip()
-        if len(text) >= min_chars and sum(map(str.isalpha, text)) * 2 > len(text):
+        is_qualified = "." in text and " " not in text  # a logger or a class
+        if (
+            len(text) >= min_chars
+            and not is_qualified
+            and sum(map(str.isalpha, text)) * 2 > len(text)
+        ):
             yield text
 
 

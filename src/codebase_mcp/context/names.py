@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator
 from codebase_mcp.context.paths import is_file_name
 
 _SPAN = re.compile(r"(?<!`)(`{1,2})(?!`)([^`\n]{1,200})\1(?!`)")
-_ROLE = re.compile(r":(?:\w+:)?[\w+-]+:`[~!.]?([\w.]+)(?:\(\))?`")
 
 # A qualified name, with what shows that it is a call.
 _NAME = re.compile(
@@ -55,7 +54,7 @@ _MAX_NAME = 80
 
 
 def code_spans(text: str) -> Iterator[str]:
-    """The texts between backticks, and those of roles such as ``:func:`name```."""
+    """The texts between backticks."""
     for match in _SPAN.finditer(text):
         yield match[2].strip()
 

@@ -50,14 +50,18 @@ _OUTPUT = re.compile(
       |\[(?:INFO|ERROR|WARNING|DEBUG|WARN)\]|Test\ Suites:|Snapshots:|BUILD\ FAILED|test\ result:
       |FAIL(?:$|\t)|PASS(?:$|\ )|ok\s+\S+\s+[\d.]+s|\(?compared\ using\s
       |platform\ (?:linux|darwin|win32)\ --
-      |(?:Failures?|Failed\ examples|Error):$|Failure/Error:\ |expect\(
+      |(?:[Ff]ailures?|Failed\ examples|Error):$|Failure/Error:\ |expect\(
       |There\ (?:was|were)\ \d+\ failure
       |(?:expected|Expected|received|Received|got|actual):\ |Failed\ asserting\ that
       |(?:=>)?0x[0-9a-f]{6,}\b|(?:READ|WRITE)\ of\ size|(?:freed|previously\ allocated)\ by\ thread
       |Shadow\ byte|SUMMARY:\ |Node\.js\ v\d|==\d+==
+      |running\ \d+\ tests?$|(?:left|right):\ |\w+(?:::\w+)+$|[.EFsxX]+$|TAP\ version\ |\d+\.\.\d+$
+      |\#\ (?:Subtest|tests|suites|pass|fail|cancelled|skipped|todo|duration_ms)\b|location:[ ]
       |[-=_\#*~+]{4,}|=+\ .*\ =+$|_{3,}\ .*\ _{3,}$|-{3,}\ .*\ -{3,}$|E\ {2,}|>\ {3}|\$\ \S""",
     re.VERBOSE,
 )
+_SYMBOL = re.compile(r"symbol:\s+(?:method|class|variable) (\w+)")  # javac
+_CARGO = re.compile(r"\s{3,}(?:Compiling|Finished|Running|Checking|Downloaded|Doc-tests|Blocking) ")
 # gcc's contexts and the memory that sanitizers print.
 _MORE_OUTPUT = re.compile(
     r"\S+: (?:In|At) (?:\w+ )?(?:function|constructor|destructor|top level|global)"
@@ -77,7 +81,7 @@ class Output:
     """
 
     paths: list[TaskPath] = field(default_factory=list)
-    tests: list[str] = field(default_factory=list)
+    names: list[str] = field(default_factory=list)
     titles: list[str] = field(default_factory=list)
     messages: list[str] = field(default_factory=list)
     lines: set[int] = field(default_factory=set)
@@ -86,59 +90,97 @@ class Output:
     def add_test(self, report: TestReport) -> None:
         """Add what the line of a failed test says."""
         self.paths += [report.path] if report.path else []
-        self.tests += report.names
+        self.names += report.names
         self.titles += [report.title] if report.title else []
         self.messages += [report.message] if report.message else []
 
 
+class _Reader:
+    """Reads lines in order."""
+
+    def __init__(self, lines: Sequence[str], text: str) -> None:
+        self.lines = lines
+        self.output = Output()
+        self.reports = TestReports(text)
+        self.file: str | None = None  # of the rows of a linter that follow
+        self.test_line = -9
+        self.in_session = False
+        self.in_block = False
+        self.shown: list[int] = []  # lines in a session, or behind it: the next mark will tell
+
+    def read(self, line: str, index: int) -> None:
+        stripped = line.strip()
+        if not stripped or len(stripped) > _MAX_LINE_CHARS:
+            return
+        if stripped[0] == "=" or self.in_session:
+            self._session(stripped)
+        if self._is_in_block(stripped, index):
+            self.output.lines.add(index)
+        elif report := self.reports.read(stripped):
+            self.output.add_test(report)
+            self.output.read.add(index)
+            self.test_line = index
+        elif _DIGIT.search(stripped) and (location := _location(stripped, self.file)):
+            self._add_location(*location, index)
+        else:
+            self._other(line, stripped, index)
+
+    def _session(self, stripped: str) -> None:
+        """The output of pytest begins, goes on or ends."""
+        ends = _SESSION_END if self.in_session else None
+        self.in_session = ends.match(stripped) is None if ends else bool(_SESSION.match(stripped))
+        if self.in_session and _IS_SESSION.match(stripped):
+            self.output.lines.update(self.shown)
+            self.shown.clear()
+
+    def _is_in_block(self, stripped: str, index: int) -> bool:
+        """Whether a line is of what TAP says of the test in the line before."""
+        begins = stripped == "---" and index - self.test_line == 1
+        was_in_block = self.in_block
+        self.in_block = begins or (was_in_block and stripped != "...")
+        return begins or was_in_block
+
+    def _add_location(self, path: TaskPath, message: str, index: int) -> None:
+        is_of_test = index - self.test_line < 3
+        self.output.paths.append(replace(path, origin="test") if is_of_test else path)
+        self.output.read.add(index)
+        if not message and index and self.lines[index].lstrip().startswith("--> "):
+            message = _message(self.lines[index - 1])  # as rustc and Ruff print it
+            self.output.lines.add(index - 1)
+        self.output.messages.append(message)
+
+    def _other(self, line: str, stripped: str, index: int) -> None:
+        if symbol := _SYMBOL.match(stripped):
+            self.output.names.append(symbol[1])
+            self.output.lines.add(index)
+        elif named := _path_alone(line, stripped):
+            self.file = named
+        elif _is_output(line, stripped):
+            self.output.lines.add(index)
+            if stripped[0] in "^~":  # points at what is in the line before
+                self.output.lines.add(index - 1)
+        elif self.in_session:
+            self.shown.append(index)
+        elif line[0] not in " \t":
+            self.file = None
+
+
 def read_output(lines: Sequence[str], skip: frozenset[int], text: str) -> Output:
     """What compilers, linters and test runners said in lines without those of ``skip``."""
-    output = Output()
-    reports = TestReports(text)
-    file: str | None = None  # of the rows of a linter that follow
-    test_line = -9
-    in_session = False
-    shown: list[int] = []  # lines of a session that may also be what follows it
+    reader = _Reader(lines, text)
     for index, line in enumerate(lines):
-        stripped = line.strip()
-        if index in skip or not stripped or len(stripped) > _MAX_LINE_CHARS:
-            continue
-        if stripped[0] == "=" or in_session:
-            in_session = _goes_on(stripped, in_session)
-            if in_session and _IS_SESSION.match(stripped):
-                output.lines.update(shown)
-                shown.clear()
-        if report := reports.read(stripped):
-            output.add_test(report)
-            output.read.add(index)
-            test_line = index
-            continue
-        has_digit = _DIGIT.search(stripped) is not None
-        if location := _location(stripped, file) if has_digit else None:
-            path, message = location
-            is_of_test = index - test_line < 3
-            output.paths.append(replace(path, origin="test") if is_of_test else path)
-            output.messages.append(message)
-            output.read.add(index)
-        elif named := _path_alone(line, stripped):
-            file = named
-        elif _OUTPUT.match(stripped) or (": " in stripped and _MORE_OUTPUT.match(stripped)):
-            output.lines.add(index)
-            if stripped[0] in "^~":  # points at what is in the line before
-                output.lines.add(index - 1)
-        elif in_session:
-            shown.append(index)
-        elif line[0] not in " \t":
-            file = None
-    output.lines |= output.read
-    return output
+        if index not in skip:
+            reader.read(line, index)
+    reader.output.lines |= reader.output.read
+    return reader.output
 
 
-def _goes_on(line: str, in_session: bool) -> bool:
-    """Whether the output of pytest begins in a line, or goes on behind it."""
-    if in_session:
-        return _SESSION_END.match(line) is None
-    return _SESSION.match(line) is not None
+def _is_output(line: str, stripped: str) -> bool:
+    return (
+        _OUTPUT.match(stripped) is not None
+        or (": " in stripped and _MORE_OUTPUT.match(stripped) is not None)
+        or (line[0] == " " and _CARGO.match(line) is not None)
+    )
 
 
 def _path_alone(line: str, stripped: str) -> str | None:

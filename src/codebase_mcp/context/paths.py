@@ -39,26 +39,24 @@ class TaskPath:
 _LIBRARY = re.compile(
     r"""(?:^|/)(?:
       site-packages|dist-packages|node_modules|bower_components|\.pnpm|\.yarn
-      |python\d?\.?\d*/(?:lib/)?[\w.]+\.py$|lib/python\d[\d.]*|python\d[\d.]*/lib
-      |\.pyenv/versions|\.rustup|\.cargo/(?:registry|git)|rustc/[0-9a-f]{6,}
+      |python\d(?:\.\d+)*/[\w.]+\.py$|lib/python\d[\d.]*|python\d[\d.]*/lib|\.pyenv/versions
+      |\.rustup|\.cargo/(?:registry|git)|rustc/[0-9a-f]{6,}|library/(?:std|core|alloc)/src
       |go/pkg/mod|go/src/(?:runtime|testing|net|os|io|fmt|reflect|sync|syscall|encoding)
-      |go\d[\w.-]*/src|vendor/(?:github\.com|golang\.org|gopkg\.in|k8s\.io)
-      |(?:usr/local|usr/lib|opt|libexec)/go[\w.-]*/src|usr/(?:include|lib|lib64|share)
-      |gems/[\w.-]+-\d[\w.]*|lib/ruby|\.rbenv/versions|\.rvm|rubies
-      |vendor/(?:bundle|cache|laravel|symfony|phpunit|composer|psr|twig|doctrine|monolog|guzzlehttp)
-      |deps|_build/[\w]+/lib|\.pub-cache|\.m2/repository|\.gradle/caches|\.nuget/packages
-      |\.cabal/packages|\.stack|\.julia/packages|\.luarocks|share/lua|\.deno|cachedRuntime
-      |Xcode\.app|\.swiftpm|checkouts|emsdk|sysdeps|csu|libstdc\+\+-v3|libsanitizer|compiler-rt
+      |go\d[\w.-]*/src|(?:usr/local|usr/lib|opt)/go[\w.-]*/src|Cellar
+      |vendor/(?:github\.com|golang\.org|gopkg\.in|k8s\.io)|usr/(?:include|lib|lib64|share)
+      |gems/[\w.-]+-\d[\w.]*|lib/ruby(?=/\d|/gems)|\.rbenv/versions|\.rvm|rubies
+      |vendor/(?:bundle|cache|laravel|symfony|phpunit|composer|psr|twig|doctrine|guzzlehttp)
+      |deps/\w+/(?:lib|src)(?=/.*\.(?:exs?|erl)$)|_build/\w+/lib|\.pub-cache|\.m2/repository
+      |\.gradle/caches|\.nuget/packages|\.cabal/packages|\.stack|\.julia/packages|\.luarocks
+      |share/lua(?=/\d)|\.deno|Xcode\.app|\.swiftpm|(?:\.build|SourcePackages)/checkouts
+      |\.\./sysdeps|\.\./csu|libstdc\+\+-v3|libsanitizer|compiler-rt
     )(?:/|$)""",
     re.VERBOSE,
 )
 _LIBRARY_START = re.compile(
-    r"""(?:node:|internal/|dart:|ext:|bun:|deno:|<|\(?<anonymous|\[native|native:|\.{1,2}/sysdeps
-      |https?://(?:unpkg|cdn|cdnjs|esm)\b|(?:library|src/libstd|src/libcore|libstd|libcore)/
-      |(?:java|javax|jdk|sun|kotlin|kotlinx|scala|clojure|groovy|akka)/
-      |com/sun/|org/(?:junit|apache/maven|gradle|codehaus/groovy|testng|mockito|hamcrest)/
-      |worker_thread|chrome-extension|moz-extension|kernel/\w+\.ex$)""",
-    re.VERBOSE,
+    r"node:|internal/(?:modules|process|main|bootstrap|timers)/|dart:|ext:|bun:|deno:|<"
+    r"|\(?<anonymous|\[native|native:|https?://(?:unpkg|cdn|cdnjs|esm)\b|chrome-extension"
+    r"|moz-extension"
 )
 # Files of the standard libraries that traces name without a folder.
 _LIBRARY_FILES = frozenset(
@@ -179,7 +177,7 @@ def _of_token(token: str) -> TaskPath | None:
     line = location["line"]
     if not is_file_name(path, needs_folder=line is None):
         return None
-    return TaskPath(path, "mention", _number(line))
+    return TaskPath(path, "mention", _number(line), is_library=is_library(path))
 
 
 def is_file_name(path: str, *, needs_folder: bool = True) -> bool:

@@ -29,18 +29,20 @@ _UNDERLINE = re.compile(r"\s{0,3}(?:=+|-{2,})\s*$")
 _ITEM = re.compile(r"\s*(?:[-*+\u2022]|\d{1,3}[.)]|\([a-z\d]\))\s+(?:\[ \]\s+)?")
 
 _IMAGE = re.compile(r"!\[[^\]\n]{0,300}\]\([^()\n]{0,500}\)|<img\b[^<>\n]{0,1000}>")
-_LINK = re.compile(r"\[([^\[\]\n]{1,300})\]\([^()\s]{1,500}\)")
+_LINK = re.compile(r"\[([^\[\]\n]{1,300})\](?:\([^()\s]{1,500}\)|\[[^\[\]\n]{0,100}\])")
 _TAG = re.compile(
-    r"</?(?:a|b|i|p|br|em|strong|code|pre|kbd|su[bp]|div|span|summary|table|t[rdh]|[uo]l|li|hr|h\d|samp"
-    r"|blockquote|tt|picture|source|video|center|font|section)(?:\s[^<>\n]{0,300})?/?>",
+    r"</?(?:a|b|i|p|br|em|strong|code|pre|kbd|su[bp]|div|span|summary|table|t[rdh]|[uo]l|li|hr|h\d"
+    r"|samp|blockquote|tt|picture|source|video|center|font|section)(?:\s[^<>\n]{0,300})?/?>",
     re.IGNORECASE,
 )
 _EMPHASIS = re.compile(r"\*\*|(?<![\w*])\*(?=\w)|(?<=\w)\*(?![\w*])|`+")
 # Issues, commits and pages: their addresses are no words of the sentence.
 _URL = re.compile(r"[(<\[]?\bhttps?://[^\s()<>\[\]]+[)>\]]?(?=[\s.,;:!?]|$)")
+_GNU_QUOTES = re.compile(r"`([^`'\n]{1,80})'(?!\w)")
 _FILE_URL = re.compile(r"/(?:blob|raw|blame)/|\.\w{1,4}(?:#.*)?[)>\]]?$")
 _SENTENCE_END = re.compile(
-    r"(?<=[.!?])(?<!\.\.)\s+(?=[^\sa-z])|(?<=[^.][.!?][\"')\]])\s+(?=[^\sa-z])|(?<=[\u3002\uff01\uff1f])"
+    r"(?<=[.!?])(?<!\.\.)\s+(?=[^\sa-z])|(?<=[^.][.!?][\"')\]])\s+(?=[^\sa-z])"
+    r"|(?<=[\u3002\uff01\uff1f])"
 )
 _ABBREVIATION = re.compile(
     r"(?:\b(?:e\.g|i\.e|etc|vs|cf|eg|ie|approx|resp|incl|no|fig|sec|aka|Dr|Mr|Ms)|\b[A-Z])\.$",
@@ -255,6 +257,8 @@ def plain(text: str) -> str:
     """Markdown as its words: links as their texts, no images, no marks, no addresses."""
     if "[" in text:
         text = _LINK.sub(r"\1", _IMAGE.sub(" ", text))
+    if "`" in text:
+        text = _GNU_QUOTES.sub(r"\1", text)
     if "<" in text:
         text = _TAG.sub(" ", text)
     return " ".join(_EMPHASIS.sub("", without_urls(text)).split())

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
-from codebase_mcp.context.diffs import read_diff
-from codebase_mcp.context.messages import distinct, quoted, read_failures
+from codebase_mcp.context.diffs import read_diff, without_log
+from codebase_mcp.context.messages import bare_message, distinct, quoted, read_failures
 from codebase_mcp.context.names import (
     code_spans,
     names_of_code,
@@ -72,6 +72,7 @@ def read_task(text: str) -> Task:
         else line
         for line in cut.split("\n")
     ]
+    lines = list(without_log(lines))
     diff = read_diff(lines)
     traces = read_traces(lines, diff.lines)
     output = read_output(lines, diff.lines | traces.lines, cut)
@@ -81,13 +82,11 @@ def read_task(text: str) -> Task:
     titled = read_failures([prose.title], frozenset())
     symbols = [frame.symbol for frame in traces.frames if frame.symbol and not frame.is_library]
     blamed = chain.from_iterable(map(quoted_names, [*failures.messages, *output.messages]))
-    evidence = [*_symbols(symbols), *blamed, *titled.errors, *failures.errors, *output.tests]
+    evidence = [*_symbols(symbols), *blamed, *titled.errors, *failures.errors, *output.names]
     messages = distinct(
         chain(
             chain.from_iterable(map(quoted, prose.paragraphs)),
-            titled.messages,
-            failures.messages,
-            output.messages,
+            map(bare_message, chain(titled.messages, failures.messages, output.messages)),
             output.titles,
         ),
         MAX_MESSAGES,

@@ -27,7 +27,7 @@ _DROPPED_SECTION = re.compile(
 )
 # These headings say nothing; the text below them does.
 _TEMPLATE_SECTION = re.compile(
-    r"""(?:please\ )?describe\ (?:the|your|this)\ .*
+    r"""(?:please\ )?describe\ (?:the|your|this|alternatives|any)\ .*
     |(?:a\ )?(?:clear|bug|issue|problem|feature|request|short|brief|detailed|general)?\ ?
       (?:description|summary|overview|statement|report|request|details)(?:\ of\ .*)?
     |(?:what\ (?:is|was|are)\ )?(?:the\ )?
@@ -77,11 +77,12 @@ CHECK = re.compile(r"\s*(?:[-*+]|\d{1,3}[.)])\s+\[[ xX\u2713\u2714]?\]")
 _REFERENCE = r"(?:(?:[\w.-]+/[\w.-]+)?(?:\#|gh-|bpo-|!)\d+|https?://\S++|@[\w-]++|[0-9a-f]{7,40}\b)"
 _TRAILER = re.compile(
     rf"""\s*(?:[a-z]+(?:-[a-z]+)*-(?:by|to|on|id|url|from|for|at|link|tag|change|revid):\s
-      |(?:change-id|cc|link|pr-url|refs?|issue|ticket|bug|jira|closes|fixes|resolves|see|related|tags
-        |discussion|backport|approved|message-id|release-note|release_notes|reviewers|subscribers
+      |(?:change-id|cc|link|pr-url|refs?|issue|ticket|bug|jira|closes|fixes|resolves|see|related
+        |tags|discussion|backport|approved|message-id
+        |release-note|release_notes|reviewers|subscribers
         |differential\ revision|upstream(?:-commit)?|commit|author|date|merge|part-of
         |updated-dependencies|dependency-\w+|update-type|-\ dependency-name)\s?:(?:\s|$)
-      |\(?cherry[- ]picked\ from
+      |\(?cherry[- ]picked\ from|\[[^\[\]]{{1,100}}\]:\s+\S+$
       |\(?\s*(?:[-*]\s+)?(?:this\ )?(?:(?:partially|also|hopefully|should|will)\ )?
         (?:fix(?:e[sd])?|close[sd]?|resolve[sd]?|refs?|references|see(?:\ also)?|re
           |related(?:\ to)?|follow[- ]?up\ (?:to|of)|part\ of|addresses|issue|supersedes
@@ -123,9 +124,10 @@ _COURTESIES = frozenset(
     commits uploading image screenshot""".split()
 )
 _VERSION = re.compile(
-    r"""(?:[-*\u2022]\s*)?[*_`]*(?:(?:[\w.@/+-]+\ ){0,3}(?:versions?|os|platform|browser
-        |arch(?:itecture)?|distro|kernel|runtime|shell|terminal|device|model|cpu|gpu|ram|memory|python|node(?:\.?js)?|npm
-        |yarn|pnpm|ruby|java|jdk|go|rustc?|cargo|php|dotnet|\.net|gcc|clang|docker|chrome|firefox|safari
+    r"""(?:[-*\u2022]\s*)?[*_`]*(?:(?:[\w.@/+-]+\ ){0,3}(?:versions?|affects|os|platform|browser
+        |arch(?:itecture)?|distro|kernel|runtime|shell|terminal|device|model|cpu|gpu|ram|memory
+        |python|node(?:\.?js)?|npm|yarn|pnpm|ruby|java|jdk|go|rustc?|cargo|php|dotnet|\.net|gcc
+        |clang|docker|chrome|firefox|safari
         |edge|windows|linux|macos|ubuntu|debian|ios|android|operating\ system|binaries|system))
       [*_`]*\s*[:=][*_`]*\s*.{0,120}$
       |(?:[-*\u2022]\s*)?[\w.@/+-]+\s?(?:==|[@:=\s])\s?[v^~]?\d+(?:\.\d+)+[\w.+-]*\s*$""",

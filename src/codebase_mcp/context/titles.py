@@ -22,9 +22,10 @@ _NUMBER_BEHIND = re.compile(
     re.IGNORECASE,
 )
 _DULL_TAG = re.compile(
-    r"""(?:bug|feature|feat|fix|request|question|docs?|rfc|wip|draft|regression|help|enhancement|closed
-      |improvement|proposal|issue|task|tests?|ci|chore|backport|skip\ ci|\d[\d.x]*|v\d.*|urgent
-      |security|perf|breaking|untested|[A-Z]+-\d+|\#\d+)(?:[ /:,-].*)?""",
+    r"""(?:bug|feature|feat|fix|request|question|docs?|rfc|wip|draft|regression|help|closed
+      |enhancement|improvement|proposal|issue|task|tests?|ci
+      |chore|backport|skip\ ci|\d[\d.x]*|v\d.*|patch
+      |urgent|security|perf|breaking|untested|[A-Z]+-\d+|\#\d+)(?:[ /:,-].*)?""",
     re.IGNORECASE | re.VERBOSE,
 )
 

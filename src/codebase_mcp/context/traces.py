@@ -48,7 +48,8 @@ _APPLE = re.compile(rf"\d+\s+\S+\s+0x[0-9a-f]+ (?P<symbol>.+?) \+ \d+ \((?P<path
 _FIREFOX = re.compile(rf"(?P<symbol>[^\s@]*)@(?P<path>[^\s@]\S*?):{_N}:\d+$")
 _HASKELL = re.compile(rf"(?P<symbol>[\w.']+), called at (?P<path>[^\s:]+):{_N}:\d+ in ")
 _RUBY = re.compile(
-    rf"(?:\d+: )?(?:from |# )?(?P<path>[^\s:'\"()]+):{_N}(?::\d+)?:?\s*in "
+    rf"(?:\d+: )?(?:from |# )?(?P<gem>[\w-]+ \(\d[\w.]*\) )?"
+    rf"(?P<path>[^\s:'\"()]+):{_N}(?::\d+)?:?\s*in "
     r"[`'\u2018](?P<symbol>[^'`\u2019]+)['\u2019]"
 )
 _LUA = re.compile(
@@ -171,7 +172,7 @@ def read_traces(lines: Sequence[str], skip: frozenset[int]) -> Traces:
     current: _Trace | None = None
     is_reversed = False
     for index, line in enumerate(lines):
-        text = line.strip()
+        text = line.strip().removeprefix("> ").lstrip()
         if not text or index in skip or len(text) > _MAX_LINE_CHARS:
             continue
         if (text[0] in _BOUNDARY_STARTS and _BOUNDARY.match(text)) or (
@@ -251,7 +252,7 @@ def _frame(match: re.Match[str], lines: Sequence[str], index: int) -> TaskPath |
             symbol = ""
         case p if p in (_FIREFOX, _RUBY, _LUA, _V8, _VITEST, _NATIVE) and not _is_source(path):
             return None
-    is_outside = outside or is_library(path) or is_library(written)
+    is_outside = outside or bool(groups.get("gem")) or is_library(path) or is_library(written)
     return TaskPath(
         path, "trace", int(digits) if digits else None, symbol_of(symbol), None, is_outside
     )
