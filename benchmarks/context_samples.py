@@ -23,7 +23,15 @@ from itertools import islice
 from pathlib import Path, PurePosixPath
 from typing import Literal
 
-TaskName = Literal["issue2code", "code2test", "edit2ripple", "subject2code"]
+TaskName = Literal[
+    "issue2code",
+    "code2test",
+    "edit2ripple",
+    "subject2code",
+    "named2code",
+    "test2code",
+    "trace2code",
+]  # fmt: skip
 
 LEAST_FILES, MOST_FILES = 2, 8
 LEAST_SUBJECT_CHARS = 20

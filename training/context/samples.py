@@ -4,10 +4,13 @@
 
 The tasks are those of ``benchmarks/context_samples.py``, but all tasks of a repository are asked of
 one state, so it is indexed once. That state lies before the newest suitable commits, and a task
-counts if all its files exist there. Half of the commits whose message has more than one line give a
-fourth task:
+counts if all its files exist there. Further tasks, whose answers are the source files that the
+commit modifies:
 
-- ``subject2code``: the first line of the message; the source files that the commit modifies.
+- ``subject2code``: the first line of the message, of half of the messages with more lines;
+- ``named2code``: the message of a commit that names a file that it modifies;
+- ``test2code``: what a test run prints if the tests fail that the commit modifies;
+- ``trace2code``: the first line and a made-up stack trace with a file that the commit modifies.
 
 Repositories that are kept for measuring are left out, and so are those of ``--exclude``.
 """
@@ -17,7 +20,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import asdict, replace
 from hashlib import sha256
 from itertools import islice
@@ -26,9 +29,12 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 try:
     from context_samples import (
+        CODE,
+        TEST,
         Change,
         Repository,
         Sample,
+        TaskName,
         git,
         is_held_out,
         read_list,
@@ -42,19 +48,21 @@ finally:
 CHANGES = 30  # of one repository
 
 
-def training_samples(repository: Repository, changes: int, with_named: bool) -> Iterator[Sample]:
+def training_samples(repository: Repository, changes: int) -> Iterator[Sample]:
     """The tasks of the newest suitable commits, all asked of one state before them."""
-    chosen = list(islice(suitable_changes(repository, with_named), changes))
+    chosen = list(islice(suitable_changes(repository, with_named=True), 2 * changes))
+    kept = [change for change in chosen if not change.names_files][:changes]
+    chosen = [*kept, *(change for change in chosen if change.names_files)]
     state = state_before(repository, chosen)
     if state is None:
         return
     existing = set(git(repository.git_dir, "ls-tree", "-rz", "--name-only", state).split("\0"))
     since = git(repository.git_dir, "rev-list", "--no-merges", "--reverse", f"{state}..HEAD")
     ages = {commit: age for age, commit in enumerate(since.split(), 1)}
-    for change in reversed(chosen):
+    for change in chosen:
         if change.commit in ages:
-            for sample in with_subjects(
-                change, tasks_of(repository, change, state, ages[change.commit])
+            for sample in with_others(
+                change, tasks_of(repository, change, state, ages[change.commit]), existing
             ):
                 if existing.issuperset(sample.given + sample.gold):
                     yield sample
@@ -70,14 +78,50 @@ def state_before(repository: Repository, changes: Sequence[Change]) -> str | Non
     return next((commit for commit, time in commits if int(time) < oldest), None)
 
 
-def with_subjects(change: Change, samples: Iterator[Sample]) -> Iterator[Sample]:
-    """The tasks of a commit, and for half of the commits one of the subject alone."""
+def with_others(
+    change: Change, samples: Iterator[Sample], existing: Collection[str]
+) -> Iterator[Sample]:
+    """The tasks of a commit, and others that are made of the first, the message."""
     for sample in samples:
+        if sample.task != "issue2code":
+            if not change.names_files:
+                yield sample
+            continue
+        number = int(sha256(sample.id.encode()).hexdigest(), 16)
+        if change.names_files:
+            yield replace(sample, id=f"{number % 16**16:016x}", task="named2code")
+            continue
         yield sample
-        if sample.task == "issue2code" and change.subject != change.message:
-            key = sha256(sample.id.encode()).hexdigest()
-            if int(key, 16) % 2 == 0:
-                yield replace(sample, id=key[:16], task="subject2code", text=change.subject)
+        if change.subject != change.message and number % 2 == 0:
+            yield _of(sample, number + 1, "subject2code", change.subject)
+        if change.tests:
+            lines = (f"{path}:{10 + number % 90}: error: test failed" for path in change.tests)
+            yield _of(sample, number + 2, "test2code", "\n".join(lines))
+        if number % 3 == 0:
+            text = f"{change.subject}\n\n{_trace(change, existing, number)}"
+            yield _of(sample, number + 3, "trace2code", text)
+
+
+def _of(sample: Sample, number: int, task: TaskName, text: str) -> Sample:
+    return replace(sample, id=f"{number % 16**16:016x}", task=task, text=text)
+
+
+def _trace(change: Change, existing: Collection[str], number: int) -> str:
+    """A made-up stack trace: a file that the commit modified is among its first three frames, most
+    often the innermost; the others lie in the same folder or next to it."""
+    chosen = change.source[number % len(change.source)]
+    folder = chosen.rpartition("/")[0].rpartition("/")[0]
+    near = sorted(
+        (path for path in existing
+         if path.startswith(folder) and CODE.search(path) and not TEST.search(path)
+         and path not in change.source),
+        key=lambda path: sha256(f"{path}{number}".encode()).hexdigest(),
+    )  # fmt: skip
+    frames = near[:4]
+    frames.insert((0, 0, 0, 1, 1, 2)[number % 6], chosen)
+    return "Error: failed\n" + "\n".join(
+        f"    at step{n} ({path}:{20 + n}:5)" for n, path in enumerate(frames)
+    )
 
 
 def main() -> None:
@@ -88,9 +132,6 @@ def main() -> None:
     source.add_argument("--list", type=Path, help="name, language, git directory (tabs)")
     parser.add_argument("--exclude", type=Path, help="JSON list of owner/name")
     parser.add_argument("--changes", type=int, default=CHANGES, help="commits of a repository")
-    parser.add_argument(
-        "--with-named", action="store_true", help="also commits whose message names their files"
-    )
     parser.add_argument("--out", type=Path, required=True)
     options = parser.parse_args()
     excluded: set[str] = set()
@@ -102,7 +143,7 @@ def main() -> None:
         for repository in listed:
             if is_held_out(repository.name) or repository.name.lower() in excluded:
                 continue
-            made = list(training_samples(repository, options.changes, options.with_named))
+            made = list(training_samples(repository, options.changes))
             file.writelines(json.dumps(asdict(sample)) + "\n" for sample in made)
             print(f"{repository.name}: {len(made)}", file=sys.stderr, flush=True)
 

@@ -306,11 +306,13 @@ def _add_ranking(features: Features, name: str, ranking: Ranking) -> None:
 def _seeds(features: Features, given: Collection[int]) -> list[Seed]:
     """The likeliest files by plain evidence, from which others are reached."""
     columns = features.columns
+    # What a failing test uses is as likely as what is near in meaning.
+    counts = columns["is_code"] + (1 - columns["is_code"]) * columns["reported"].clip(min=0.3)
     plain = (
         columns["title_rank"] / 2 + columns["whole_rank"] / 2 + columns["named"]
         + columns["frame"] + columns["reported"] + columns["best_commit"]
         + columns["defines"].clip(max=1) / 2 + columns["message"] / 2
-    ) * (0.3 + 0.7 * columns["is_code"])  # fmt: skip
+    ) * counts  # fmt: skip
     order = [row for row in (-plain).argsort(kind="stable")[: _SEEDS + len(given)].tolist()
              if row not in given and plain[row] > 0][:_SEEDS]  # fmt: skip
     most = max((float(plain[row]) for row in order), default=1.0)
