@@ -63,11 +63,11 @@ def context_text(report: ContextReport, max_chars: int) -> str:
 
 def unknown_given(report: ContextReport) -> list[str]:
     """What the caller has given and the index does not know."""
-    known = [f"/{_LINES.sub('', path)}" for path in report.context.given]
+    paths = [f"/{_LINES.sub('', path)}" for path in report.context.given]
     unknown = []
     for text in report.question.given or ():
         path = "/" + _LINES.sub("", text).removeprefix("./").lstrip("/")
-        if not any(path.endswith(other) or other.endswith(path) for other in known):
+        if not any(path.endswith(other) or other.endswith(path) for other in paths):
             unknown.append(text)
     return unknown
 
@@ -201,14 +201,14 @@ def _code(definitions: Sequence[NeededDefinition], room: int) -> Iterator[str]:
     others = []
     for number, definition in enumerate(definitions):
         name = f" {printable_line(definition.name)}" if definition.name else ""
-        place = f"{definition.start_line}-{definition.end_line}{name}"
-        lines = [f"   also {place}"] if number else []
+        label = f"{definition.start_line}-{definition.end_line}{name}"
+        lines = [f"   also {label}"] if number else []
         code = _excerpt(definition, room) if definition.matching_lines or not number else []
         if code and size_of([*lines, *code]) <= room:
             yield from (*lines, *code)
             room -= size_of([*lines, *code])
         elif number:
-            others.append(place)
+            others.append(label)
     line = f"   also {', '.join(others[:_MOST_ALSO])}"
     if others and len(line) < room:
         yield line
