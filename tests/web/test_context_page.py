@@ -85,6 +85,13 @@ async def test_a_task_may_be_as_long_as_the_tool_takes_and_longer(
     assert "src/auth.py" in paths(page)
 
 
+async def test_a_form_that_is_too_large_is_refused(http: httpx2.AsyncClient) -> None:
+    await http.get("/context")
+    form = {"token": http.cookies[TOKEN_COOKIE], "task": "x" * (1 << 20)}
+    origin = {"Origin": str(http.base_url).rstrip("/")}
+    seen(await http.post("/context", data=form, headers=origin), 400)
+
+
 async def test_a_short_task_may_be_in_the_address(
     http: httpx2.AsyncClient, make_repo: MakeRepo, project_id: str
 ) -> None:
