@@ -11,11 +11,10 @@ from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from codebase_mcp.chunking.lines import split_lines
-from codebase_mcp.model import WORKTREE
 from codebase_mcp.printable import printable_line
 from codebase_mcp.search.help import state_note
 from codebase_mcp.tools.replies.excerpts import numbered, shown_lines
-from codebase_mcp.tools.text import counted, scope_note, shown_path, size_of
+from codebase_mcp.tools.text import counted, path_with_ref, scope_note, size_of
 
 if TYPE_CHECKING:
     from codebase_mcp.app.context import ContextReport
@@ -144,10 +143,8 @@ def _heading(report: ContextReport, rank: int, file: NeededFile) -> str:
 
 def _path(report: ContextReport, file: NeededFile) -> str:
     roots = {tree.repository_id: str(tree.root) for tree in report.scope.trees}
-    path = shown_path(report.scope, roots.get(file.repository_id, ""), file.path)
-    if file.view == WORKTREE or len(report.refs) < 2:
-        return path
-    return f"{path} @{printable_line(report.refs.get(file.view, file.view[:12]))}"
+    root = roots.get(file.repository_id, "")
+    return path_with_ref(report.scope, report.refs, root, file.path, file.view)
 
 
 def _fitting(lines: Sequence[str], room: int) -> Sequence[str]:
