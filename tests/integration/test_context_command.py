@@ -11,6 +11,8 @@ import pytest
 from tests.git import git
 from tests.integration.conftest import Shell
 
+from codebase_mcp.cli.context import commit_task
+
 FILES = {
     "src/retry.py": "class Retry:\n    def wait(self):\n        return self.delay\n",
     "src/client.py": "def fetch(url):\n    return Retry().wait()\n",
@@ -64,7 +66,7 @@ def test_a_long_text_keeps_its_beginning_and_its_end(project: str, shell: Shell)
 
 
 def test_the_task_may_be_a_commit_asked_of_the_state_before_it(
-    shell: Shell, make_repo: Callable[..., Path]
+    shell: Shell, make_repo: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     root = make_repo(FILES)
     git(root, "init", "-q", "-b", "main")
@@ -74,12 +76,18 @@ def test_the_task_may_be_a_commit_asked_of_the_state_before_it(
     (root / "src/added.py").write_text("def added():\n    return Retry().wait()\n")
     git(root, "add", "-A")
     git(root, "commit", "-qm", TASK)
+    monkeypatch.chdir(root / "src")
+    task, parent = commit_task("HEAD")
+    assert task.startswith(f"{TASK}\n")
+    assert "+++ b/src/retry.py\n" in task
+    assert "-        return self.delay\n+        return 0\n" in task
+    assert parent == git(root, "rev-parse", "HEAD~1").strip()
     project = f"context-{uuid4().hex[:8]}"
     assert shell("index", str(root), "--project", project).returncode == 0
     done = shell("context", "--commit", "HEAD", "--json", "--project", project, cwd=root)
     reply = json.loads(done.stdout)
     [commit] = reply["refs"]
-    assert commit == git(root, "rev-parse", "HEAD~1").strip()
+    assert commit == parent
     assert "src/added.py" not in [file["file_path"] for file in reply["files"]]
     done = shell("context", "--commit", "HEAD~1", "--project", project, cwd=root)
     assert "There is no state before HEAD~1" in done.stderr

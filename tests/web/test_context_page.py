@@ -36,7 +36,7 @@ async def sent(http: httpx2.AsyncClient, project_id: str, task: str, **fields: s
 
 def paths(page: Seen) -> set[str]:
     """The files that a page offers to copy."""
-    return {place.partition(":")[0] for place in hits(page)}
+    return {path.partition(":")[0] for path in hits(page)}
 
 
 async def test_files_are_shown_by_role_with_reasons_and_lines_that_lead_to_the_file(
@@ -45,7 +45,7 @@ async def test_files_are_shown_by_role_with_reasons_and_lines_that_lead_to_the_f
     await indexed(http, make_repo(SAMPLE), project_id)
     home = seen(await http.get("/", params={"project": project_id}))
     empty = seen(await http.get(home.link("/context")))
-    box = next(found for tag, found in empty.tags if tag == "textarea")
+    box = next(attributes for tag, attributes in empty.tags if tag == "textarea")
     assert (box["name"], "autofocus" in box) == ("task", True)
 
     page = await sent(http, project_id, TASK)
@@ -56,7 +56,7 @@ async def test_files_are_shown_by_role_with_reasons_and_lines_that_lead_to_the_f
 
     tests = await sent(http, project_id, TASK, want="test")
     assert {path.partition("/")[0] for path in paths(tests)} == {"tests"}
-    options = [found for tag, found in tests.tags if tag == "option" and "selected" in found]
+    options = [attributes for tag, attributes in tests.tags if "selected" in attributes]
     assert [option["value"] for option in options] == [project_id, "test"]
 
 
@@ -83,6 +83,13 @@ async def test_a_task_may_be_as_long_as_the_tool_takes_and_longer(
     await indexed(http, make_repo(SAMPLE), project_id)
     page = await sent(http, project_id, f"{TASK}\n" + "Ж\n" * (MAX_TASK_CHARS // 2 + 1_000))
     assert "src/auth.py" in paths(page)
+
+
+async def test_a_form_that_is_too_large_is_refused(http: httpx2.AsyncClient) -> None:
+    await http.get("/context")
+    form = {"token": http.cookies[TOKEN_COOKIE], "task": "x" * (1 << 20)}
+    origin = {"Origin": str(http.base_url).rstrip("/")}
+    seen(await http.post("/context", data=form, headers=origin), 400)
 
 
 async def test_a_short_task_may_be_in_the_address(

@@ -180,7 +180,7 @@ def _settings(options: argparse.Namespace) -> Settings:
 
 
 # Destinations of options whose values are paths.
-_FILES = {"file", "output", "save", "reference"}
+_FILES = {"file", "given", "output", "save", "reference"}
 _DIRECTORIES = {"directory", "path", "paths", "repositories"}
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 # The heading of a search result or of a file that a task needs, and a line of its code.
 _HEADING = re.compile(
-    r"\d+\. (?P<path>.+?)(?::\d+-\d+)?  \d\.\d\d(?: [a-z]+)?"
+    r"\d+\. (?P<path>.+?)(?P<lines>:\d+-\d+)?(?P<score>  \d\.\d\d(?: [a-z]+)?)"
     r"(?P<symbol>  [^(].*?)?(?P<why>  \(.*\))?"
 )
 _CODE = re.compile(r"(?P<number> *\d+(?:  |$))(?P<code>.*)")
@@ -121,12 +121,10 @@ def _heading(line: str, heading: re.Match[str]) -> Text:
     link = file.as_uri() if file.is_file() else None
     shown.stylize("dim", 0, heading.start("path"))
     shown.stylize(Style(color="cyan", bold=True, link=link), *heading.span("path"))
-    shown.stylize("cyan", heading.end("path"), line.index("  "))
-    shown.stylize("green", line.index("  "))
-    if heading["symbol"]:
-        shown.stylize("magenta", *heading.span("symbol"))
-    if heading["why"]:
-        shown.stylize("dim", *heading.span("why"))
+    styles = {"lines": "cyan", "score": "green", "symbol": "magenta", "why": "dim"}
+    for part, style in styles.items():
+        if heading[part]:
+            shown.stylize(style, *heading.span(part))
     return shown
 
 

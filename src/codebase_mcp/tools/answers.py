@@ -17,8 +17,8 @@ from codebase_mcp.tools.rules import (
     MAX_TASK_CHARS,
     check_directory,
     check_file_type,
+    check_given,
     check_moment,
-    check_place,
     check_query,
     check_ref,
     check_task,
@@ -179,7 +179,7 @@ async def find_context(
     return await app.context.find(
         ContextQuestion(
             check_task(task),
-            given=None if given is None else tuple(map(check_place, given)),
+            given=None if given is None else tuple(map(check_given, given)),
             want=tuple(dict.fromkeys(want)),
             ref=check_ref(ref, "ref") if ref else None,
             limit=limit,

@@ -20,7 +20,7 @@ from codebase_mcp.tools.fields import (
     named_repository,
 )
 from codebase_mcp.tools.reply import ReplyPart, TextReply, as_text, rounded
-from codebase_mcp.tools.rules import MAX_GIVEN, PLACE, REF, TASK
+from codebase_mcp.tools.rules import GIVEN, MAX_GIVEN, REF, TASK
 from codebase_mcp.tools.search_reply import IndexState, index_state
 from codebase_mcp.tools.toolset import READS, Caller, ToolSpec
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 class FindContext(Arguments):
     task: Annotated[str, TASK, Field(description="As it is.")]
     given: Annotated[
-        list[Annotated[str, PLACE]] | None,
+        list[Annotated[str, GIVEN]] | None,
         Field(
             max_length=MAX_GIVEN,
             description="Files you have: a.py, b.py:3-9; else what is uncommitted.",

@@ -32,7 +32,7 @@ MAX_NAME_CHARS = 200
 MAX_SESSION_ID_CHARS = 200
 MAX_TASK_CHARS = 50_000
 MAX_GIVEN = 100
-MAX_PLACE_CHARS = 4_200
+MAX_GIVEN_CHARS = 4_200
 MAX_TAGS = 20
 MAX_TAG_CHARS = 100
 
@@ -167,9 +167,9 @@ def check_task(task: str, field: str = "task") -> str:
     return check_text(task, field, 1, MAX_TASK_CHARS).replace("\0", " ")
 
 
-def check_place(place: str, field: str = "given") -> str:
+def check_given(path: str, field: str = "given") -> str:
     """A path, or ``path:first-last``, of a file that a caller has; it need not exist."""
-    return check_text(place, field, 1, MAX_PLACE_CHARS).replace("\0", " ")
+    return check_text(path, field, 1, MAX_GIVEN_CHARS).replace("\0", " ")
 
 
 def check_project_id(project_id: str | None, field: str = "project_id") -> str | None:
@@ -299,7 +299,7 @@ def check_moment(text: str | None, field: str, *, is_end: bool = False) -> datet
 PROJECT_ID = Limits(check_project_id, pattern=PROJECT_ID_PATTERN, minLength=1, maxLength=50)
 QUERY = Limits(check_query, pattern=NOT_BLANK, minLength=1, maxLength=MAX_QUERY_CHARS)
 TASK = Limits(check_task, pattern=NOT_BLANK, minLength=1, maxLength=MAX_TASK_CHARS)
-PLACE = Limits(check_place, pattern=NOT_BLANK, minLength=1, maxLength=MAX_PLACE_CHARS)
+GIVEN = Limits(check_given, pattern=NOT_BLANK, minLength=1, maxLength=MAX_GIVEN_CHARS)
 REPO_PATH = Limits(check_repo_path, pattern=NOT_BLANK, minLength=1, maxLength=4096)
 NAME = Limits(check_name, pattern=NOT_BLANK, minLength=1, maxLength=MAX_NAME_CHARS)
 REPOSITORY_ID = Limits(_repository_id)

@@ -10,6 +10,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from codebase_mcp.model import WORKTREE
 from codebase_mcp.printable import printable_line
 
 if TYPE_CHECKING:
@@ -185,6 +186,16 @@ def shown_path(scope: CallScope, root: str, path: str) -> str:
     if len(scope.directories) == 1:
         whole = whole.removeprefix(_lead_of(scope.directories[0]))
     return printable_line(whole)
+
+
+def path_with_ref(
+    scope: CallScope, refs: Mapping[str, str], root: str, path: str, view: str
+) -> str:
+    """The path as `shown_path` has it, with its ref where several commits were searched."""
+    path = shown_path(scope, root, path)
+    if view == WORKTREE or len(refs) < 2:
+        return path
+    return f"{path} @{printable_line(refs.get(view, view[:12]))}"
 
 
 @lru_cache(maxsize=16)

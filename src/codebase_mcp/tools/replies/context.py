@@ -11,11 +11,10 @@ from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from codebase_mcp.chunking.lines import split_lines
-from codebase_mcp.model import WORKTREE
 from codebase_mcp.printable import printable_line
 from codebase_mcp.search.help import state_note
 from codebase_mcp.tools.replies.excerpts import numbered, shown_lines
-from codebase_mcp.tools.text import counted, scope_note, shown_path, size_of
+from codebase_mcp.tools.text import counted, path_with_ref, scope_note, size_of
 
 if TYPE_CHECKING:
     from codebase_mcp.app.context import ContextReport
@@ -63,11 +62,11 @@ def context_text(report: ContextReport, max_chars: int) -> str:
 
 def unknown_given(report: ContextReport) -> list[str]:
     """What the caller has given and the index does not know."""
-    known = [f"/{_LINES.sub('', path)}" for path in report.context.given]
+    paths = [f"/{_LINES.sub('', path)}" for path in report.context.given]
     unknown = []
     for text in report.question.given or ():
         path = "/" + _LINES.sub("", text).removeprefix("./").lstrip("/")
-        if not any(path.endswith(other) or other.endswith(path) for other in known):
+        if not any(path.endswith(other) or other.endswith(path) for other in paths):
             unknown.append(text)
     return unknown
 
@@ -144,10 +143,8 @@ def _heading(report: ContextReport, rank: int, file: NeededFile) -> str:
 
 def _path(report: ContextReport, file: NeededFile) -> str:
     roots = {tree.repository_id: str(tree.root) for tree in report.scope.trees}
-    path = shown_path(report.scope, roots.get(file.repository_id, ""), file.path)
-    if file.view == WORKTREE or len(report.refs) < 2:
-        return path
-    return f"{path} @{printable_line(report.refs.get(file.view, file.view[:12]))}"
+    root = roots.get(file.repository_id, "")
+    return path_with_ref(report.scope, report.refs, root, file.path, file.view)
 
 
 def _fitting(lines: Sequence[str], room: int) -> Sequence[str]:
@@ -201,14 +198,14 @@ def _code(definitions: Sequence[NeededDefinition], room: int) -> Iterator[str]:
     others = []
     for number, definition in enumerate(definitions):
         name = f" {printable_line(definition.name)}" if definition.name else ""
-        place = f"{definition.start_line}-{definition.end_line}{name}"
-        lines = [f"   also {place}"] if number else []
+        label = f"{definition.start_line}-{definition.end_line}{name}"
+        lines = [f"   also {label}"] if number else []
         code = _excerpt(definition, room) if definition.matching_lines or not number else []
         if code and size_of([*lines, *code]) <= room:
             yield from (*lines, *code)
             room -= size_of([*lines, *code])
         elif number:
-            others.append(place)
+            others.append(label)
     line = f"   also {', '.join(others[:_MOST_ALSO])}"
     if others and len(line) < room:
         yield line

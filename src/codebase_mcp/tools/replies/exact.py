@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate, groupby
 from typing import TYPE_CHECKING, NamedTuple
 
-from codebase_mcp.model import ITEM, WORKTREE
+from codebase_mcp.model import ITEM
 from codebase_mcp.printable import printable, printable_line
 from codebase_mcp.search.help import state_note
 from codebase_mcp.tools.replies.excerpts import MAX_LINE_CHARS
@@ -16,8 +16,8 @@ from codebase_mcp.tools.text import (
     by_file,
     by_folder,
     counted,
+    path_with_ref,
     scope_note,
-    shown_path,
     size_of,
 )
 
@@ -221,10 +221,8 @@ def _counts(report: TextReport, name: str, files: Sequence[FileMatches]) -> str:
 
 def _path(report: TextReport, matches: FileMatches) -> str:
     snapshot = matches.file.snapshot
-    path = shown_path(report.scope, snapshot.root, matches.file.path)
-    if snapshot.view == WORKTREE or len(report.refs) < 2:
-        return path
-    return f"{path} @{printable_line(report.refs.get(snapshot.view, snapshot.view[:12]))}"
+    path = matches.file.path
+    return path_with_ref(report.scope, report.refs, snapshot.root, path, snapshot.view)
 
 
 def _fitting(rows: Sequence[_Row], room: int) -> list[_Row]:

@@ -59,16 +59,16 @@ class Group:
 async def context(site: Site, request: Request) -> Response:
     """A box for a task; with a task, the files that it needs.
 
-    The task comes in a form, as a trace is too long for an address; a short one may be in that.
+    The task comes in a form, as a trace is too long for an address; a short file may be in that.
     """
     fields = request.query_params if request.method == "GET" else await form_of(request)
     asked = {name: fields.get(name, "").replace("\r\n", "\n").strip() for name in FIELDS}
     require(request, "read")
     projects = await projects_of(site, request, asked)
-    values: dict[str, Any] = {"found": None, "problem": None}
+    values: dict[str, Any] = {"answer": None, "problem": None}
     if asked["task"]:
         try:
-            values["found"] = await _answer(site, request, projects.chosen, asked)
+            values["answer"] = await _answer(site, request, projects.chosen, asked)
         except InvalidInput as error:  # what was pasted is kept
             values["problem"] = error
     return site.page(request, "context.html", projects=projects, asked=asked, roles=ROLES, **values)
@@ -115,11 +115,11 @@ def _groups(report: ContextReport) -> Iterator[Group]:
     for role, files in groupby(by_role, key=lambda file: file.role):
         listed = [_file(file, names, rank) for rank, file in enumerate(files)]
         first = [
-            one
-            for rank, one in enumerate(listed)
-            if rank < FIRST or one.needed.probability >= LIKELY
+            file
+            for rank, file in enumerate(listed)
+            if rank < FIRST or file.needed.probability >= LIKELY
         ]
-        yield Group(ROLES[role], first, [one for one in listed if one not in first])
+        yield Group(ROLES[role], first, [file for file in listed if file not in first])
 
 
 def _file(file: NeededFile, names: Mapping[UUID, str], rank: int) -> File:

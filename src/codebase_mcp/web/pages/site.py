@@ -70,8 +70,9 @@ SESSION_COOKIE = "codebase_mcp_session"
 SIGN_IN = "/sign-in"
 # Open without signing in.
 OPEN_PATHS = (SIGN_IN, "/sign-out", *(f"/static/{name}" for name in _STATIC))
+_MAX_FORM_BYTES = 1 << 16
 # A task of as many characters as it may have fits, whatever its script.
-_MAX_FORM_BYTES = 1 << 20
+_MAX_BYTES_AT = {"/context": 1 << 20}
 _MAX_FIELDS = 50
 # The most projects that are listed; an address may name any project.
 _MOST_PROJECTS = 100
@@ -304,9 +305,11 @@ async def form_of(request: Request) -> dict[str, str]:
         InvalidInput: it is no form, or too large, or a field cannot be stored.
     """
     if not hasattr(request.state, "form"):
-        body = await read_body(request, _MAX_FORM_BYTES)
+        page = request.url.path.removeprefix(request.scope.get("root_path", ""))
+        most = _MAX_BYTES_AT.get(page, _MAX_FORM_BYTES)
+        body = await read_body(request, most)
         if body is None:
-            raise InvalidInput(f"A form may have at most {_MAX_FORM_BYTES} bytes")
+            raise InvalidInput(f"A form may have at most {most} bytes")
         try:
             fields = parse_qs(body.decode("utf-8", "replace"), max_num_fields=_MAX_FIELDS)
         except ValueError:
