@@ -29,8 +29,8 @@ from codebase_mcp.context.mixture import Mixture
 
 DEPTH = 5
 TREES = 150
-LEARNING_RATE = 0.08
-LEAST_LEAF = 60
+LEARNING_RATE = 0.05
+LEAST_LEAF = 200
 FOLDS = 5
 FOREIGN = "foreign"
 
