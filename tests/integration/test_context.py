@@ -93,6 +93,24 @@ async def test_frames_of_a_trace_from_another_machine_are_found(
     assert "in the trace:3, frame 1" in first.reasons
     assert first.role == "change"
     assert first.probability > second.probability
+    raising = first.definitions[0]
+    assert (raising.name, raising.start_line, raising.matching_lines) == ("price_of", 1, (3,))
+    assert raising.content == FILES["src/shop/prices.py"]
+
+
+async def test_a_trace_of_libraries_alone_is_caused_elsewhere(
+    ask: Callable[..., object],
+) -> None:
+    trace = """\
+Traceback (most recent call last):
+  File "/usr/lib/python3.11/site-packages/fastlib/pool.py", line 88, in acquire
+    raise PoolExhausted(self.size)
+fastlib.PoolExhausted: 12
+"""
+    outside = (await ask(trace)).context.outside
+    assert outside is not None
+    assert outside.reason.startswith("all frames of the trace are in libraries")
+    assert (await ask(TRACE)).context.outside is None
 
 
 async def test_a_resembling_commit_tells_what_it_changed(ask: Callable[..., object]) -> None:

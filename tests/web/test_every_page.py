@@ -103,7 +103,11 @@ async def test_no_page_answers_with_a_fault_whatever_its_parameters(
         for path, own in PAGES.items():
             right = {name: value for name, value in (shared | own).items() if value}
             assert await answer_of(http, path, right) == 200, path
-            changes: list[dict[str, Any]] = [{name: odd} for name in shared | own for odd in ODD]
+            changes: list[dict[str, Any]] = [
+                {name: odd}
+                for number, name in enumerate(shared | own)
+                for odd in ODD[number % 2 :: 2]
+            ]
             if path == "/symbol":
                 changes += [{"operation": operation, **about} for operation in OPERATIONS
                             for about in ABOUT]  # fmt: skip

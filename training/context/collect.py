@@ -4,10 +4,11 @@
         --list repositories.tsv --scratch build/context/scratch --out build/context/evidence
 
 Each repository is laid out at the state before its tasks, with no later history, and indexed; the
-product then gathers the evidence for each task. ``OUT/OWNER+NAME.npz`` has a row for each candidate
-file: ``evidence`` (the columns of ``context/features.py``), ``changed`` (whether the commit changed
-it), ``gold`` (whether it answers the task) and ``task``, the number of the task, for which
-``missed`` counts the answers that are no candidates. ``names`` are the names of the tasks; tasks of
+product then gathers the evidence for each task, with the history before its commit.
+``OUT/OWNER+NAME.npz`` has a row for each candidate file: ``evidence`` (the columns of
+``context/features.py``), ``changed`` (whether the commit changed it), ``gold`` (whether it answers
+the task) and ``task``, the number of the task, for which ``missed`` counts the answers that are no
+candidates. ``names`` are the names of the tasks; tasks of
 other repositories, to which nothing here answers, are ``foreign``.
 """
 
@@ -71,6 +72,9 @@ async def collect(
     scope = await app.scopes.resolve(project, ANONYMOUS)
     parts = defaultdict[str, list[Any]](list)
     for number, sample in enumerate([*samples, *foreign]):
+        # The index is that of the state, but earlier commits are those of the task's own time.
+        parent = state if sample["repo"] != repository.name else f"{sample['commit']}^"
+        (tree / ".git/HEAD").write_text(git(repository.git_dir, "rev-parse", parent), "utf-8")
         text = sample["text"][:MAX_TASK_CHARS]
         evidence = await app.context.evidence.gather(scope, text, sample["given"])
         features, given = evidence.features, set(evidence.given)

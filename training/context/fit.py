@@ -23,9 +23,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.linear_model import LogisticRegression
 
 from codebase_mcp.context.features import COLUMNS
-from codebase_mcp.context.mixture import Mixture
+from codebase_mcp.context.mixture import Mixture, outside_signs
 
 DEPTH = 5
 TREES = 150
@@ -33,9 +34,10 @@ LEARNING_RATE = 0.05
 LEAST_LEAF = 200
 FOLDS = 5
 FOREIGN = "foreign"
+FALSE_ALARMS = 0.05
 
 # Facts about a file or a task, of which more is no evidence.
-FACTS = ("is_", "has_", "main_language", "words_of_task", "names_of_task_known")
+FACTS = ("is_", "has_", "main_language", "language_of_", "words_of_task", "names_of_task_known")
 
 
 @dataclass(frozen=True)
@@ -177,6 +179,37 @@ def report(data: Data, probabilities: NDArray[np.float64]) -> None:
                   f" {data.changed[rows].mean():.3f} true, {rows.sum()}")  # fmt: skip
 
 
+def fit_outside(data: Data, probabilities: NDArray[np.float64]) -> list[float]:
+    """The weights of the signs that nothing here answers a task.
+
+    Tasks of other repositories stand in for tasks whose cause is elsewhere. At a probability of a
+    half the share `FALSE_ALARMS` of the own tasks counts as such.
+    """
+    order = np.argsort(data.task, kind="stable")
+    bounds = np.searchsorted(data.task[order], np.arange(len(data.names) + 1))
+    tasks = np.flatnonzero(np.isin(data.names, [FOREIGN, "issue2code", "subject2code"]))
+    signs = np.array([
+        outside_signs(data.evidence[rows], probabilities[rows])
+        for rows in (order[bounds[task] : bounds[task + 1]] for task in tasks)
+    ])  # fmt: skip
+    is_foreign = data.names[tasks] == FOREIGN
+    weights = np.zeros(signs.shape[1])
+    scores = np.zeros(len(tasks))
+    for fold in range(FOLDS + 1):  # the last is fitted to all
+        held_out = data.repository[tasks] % FOLDS == fold
+        model = LogisticRegression(class_weight="balanced", max_iter=1_000)
+        model.fit(signs[~held_out, 1:], is_foreign[~held_out])
+        weights = np.array([model.intercept_[0], *model.coef_[0]])
+        scores[held_out] = signs[held_out] @ weights
+    bound = np.quantile(scores[~is_foreign], 1 - FALSE_ALARMS)
+    noticed = (scores[is_foreign] > bound).mean()
+    print(
+        f"outside: {noticed:.2f} of {is_foreign.sum()} noticed at {FALSE_ALARMS:.0%} false alarms"
+    )
+    weights[0] -= bound
+    return [round(float(weight), 4) for weight in weights]
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Cross-validate, fit to all, and write the mixture."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -186,11 +219,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     data = load(options.evidence)
     print(f"{len(set(data.repository.tolist()))} repositories, {len(data.names)} tasks,"
           f" {len(data.task)} candidates, {int(data.missed.sum())} answers missed")  # fmt: skip
-    report(data, cross_validated(data))
+    probabilities = cross_validated(data)
+    report(data, probabilities)
+    outside = fit_outside(data, probabilities)
     if options.out:
         own = is_own(data)
         model = fitted(data.evidence[own], data.changed[own])
-        content = as_json(model)
+        content = as_json(model) | {"outside": outside}
         own = Mixture.from_json(content).probabilities(data.evidence[:2_000])
         theirs = model.predict_proba(data.evidence[:2_000])[:, 1]
         assert np.abs(own - theirs).max() < 1e-3

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, get_args
@@ -12,10 +13,14 @@ from codebase_mcp.access.resolution import ProjectSource
 from codebase_mcp.app.evidence import Evidence, Gatherer, candidates
 from codebase_mcp.app.freshness.verified_search import IndexFreshness
 from codebase_mcp.app.scopes import CallScope, NamedRepository, ReportProgress
-from codebase_mcp.context.answer import Context, NeededDefinition, NeededFile, Role
-from codebase_mcp.context.mixture import mixture
+from codebase_mcp.chunking.lines import split_lines
+from codebase_mcp.context.answer import Context, NeededDefinition, NeededFile, Outside, Role
+from codebase_mcp.context.features import COLUMNS, Features, Floats
+from codebase_mcp.context.mixture import Probabilities, mixture
 from codebase_mcp.context.task import Task
+from codebase_mcp.database.literals import array_literal
 from codebase_mcp.database.projects import Project
+from codebase_mcp.database.queries import load_queries
 from codebase_mcp.errors import IndexingFailed
 from codebase_mcp.model import WORKTREE, FileKind
 from codebase_mcp.search.search import Searcher
@@ -24,6 +29,22 @@ from codebase_mcp.secrets.masking import mask_token
 if TYPE_CHECKING:
     from codebase_mcp.app.app import App
     from codebase_mcp.search.hits import Hit
+
+_SYMBOLS = load_queries("codebase_mcp.symbols", "symbols.sql")
+_TEXTS = load_queries("codebase_mcp.search", "exact.sql")
+
+# Below this probability a cause elsewhere is not mentioned. Traces of libraries alone make "not
+# elsewhere" this many times less probable.
+_LEAST_OUTSIDE = 0.5
+_LIBRARY_ODDS = 4.0
+_FEW_NAMES = 0.34
+_MOST_NAMES = 3
+
+# Definitions of a file, lines of the task that are looked up, lines shown around those that lie
+# outside of all definitions.
+_MOST_DEFINITIONS = 3
+_MOST_LINES = 40
+_AROUND = 4
 
 # A file of code that is less likely to be changed is to be read.
 _LEAST_CHANGE = 0.05
@@ -121,7 +142,8 @@ class ContextSearch:
         """The files to show, with their definitions."""
         features, given = evidence.features, set(evidence.given)
         rows = [row for row in candidates(features) if row not in given]
-        probabilities = mixture().probabilities(features.matrix(rows)) if rows else ()
+        matrix = features.matrix(rows)
+        probabilities = mixture().probabilities(matrix)
         wanted = question.want or get_args(Role)
         needed = []
         for row, probability in zip(rows, probabilities, strict=True):
@@ -130,13 +152,55 @@ class ContextSearch:
                 needed.append((row, role, float(probability)))
         needed.sort(key=lambda each: (-each[2], features.files[each[0]].path))
         shown = _by_role(needed, question.limit)
-        hits = await self._hits(project, evidence, [row for row, *_ in shown])
-        files = [
-            _needed_file(evidence, row, role, probability, hits.get(row))
-            for row, role, probability in shown
-        ]
+        shown_rows = [row for row, *_ in shown]
+        definitions = await self._at_lines(project, evidence, shown_rows)
+        for row, hit in (await self._hits(project, evidence, shown_rows)).items():
+            definitions[row].append(
+                NeededDefinition(
+                    hit.symbol, hit.start_line, hit.end_line, hit.content, hit.matching_lines
+                )
+            )
+        for row in shown_rows:
+            for each in evidence.defined.get(row, ()):
+                named = NeededDefinition(each.name, each.start_line, each.end_line)
+                definitions[row].append(named)
         paths = tuple(features.files[row].path for row in evidence.given)
-        return Context(tuple(files), paths, None, len(rows))
+        outside = None if given else _outside(evidence, matrix, probabilities)
+        files = (_needed_file(features, *each, definitions[each[0]]) for each in shown)
+        return Context(tuple(files), paths, outside, len(rows))
+
+    async def _at_lines(
+        self, project: Project, evidence: Evidence, rows: Sequence[int]
+    ) -> defaultdict[int, list[NeededDefinition]]:
+        """The innermost definitions around the lines that the task names, by row."""
+        of_row: defaultdict[int, list[NeededDefinition]] = defaultdict(list)
+        places = [
+            (row, text_id, line)
+            for row in rows
+            for line in evidence.lines.get(row, ())
+            if (text_id := evidence.features.files[row].text_id) is not None
+        ][:_MOST_LINES]
+        if not places:
+            return of_row
+        ids = [text_id for _, text_id, _ in places]
+        async with self._app.database.bounded_read(project) as tx:
+            around, texts = await tx.fetch_many([
+                (_SYMBOLS["around"], {"blobs": ids, "lines": [line for *_, line in places],
+                                      "items": False}),
+                (_TEXTS["texts"], {"ids": array_literal(ids)}),
+            ])  # fmt: skip
+        content = {text_id: split_lines(text) for text_id, text in texts}
+        for row, text_id, line in places:
+            inside = [(qualified, start, end) for blob_id, _, qualified, _, start, end, _ in around
+                      if blob_id == text_id and start <= line <= end]  # fmt: skip
+            near = (None, max(line - _AROUND, 1), line + _AROUND)
+            name, start, end = inside[-1] if inside else near
+            lines = content.get(text_id, [])[start - 1 : end]
+            if lines and all(d.start_line != start for d in of_row[row]):
+                of_row[row].append(
+                    NeededDefinition(name, start, start + len(lines) - 1, "".join(lines), (line,))
+                )
+        return of_row
 
     async def _hits(
         self, project: Project, evidence: Evidence, rows: Sequence[int]
@@ -174,20 +238,16 @@ def _by_role(
 
 
 def _needed_file(
-    evidence: Evidence, row: int, role: Role, probability: float, hit: Hit | None
+    features: Features,
+    row: int,
+    role: Role,
+    probability: float,
+    definitions: Sequence[NeededDefinition],
 ) -> NeededFile:
-    features = evidence.features
     file = features.files[row]
-    definitions = []
-    if hit is not None:
-        definitions.append(
-            NeededDefinition(
-                hit.symbol, hit.start_line, hit.end_line, hit.content, hit.matching_lines
-            )
-        )
-    for each in evidence.defined.get(row, ()):
-        if all(each.name != d.name for d in definitions):
-            definitions.append(NeededDefinition(each.name, each.start_line, each.end_line))
+    kept: dict[int, NeededDefinition] = {}
+    for definition in definitions:
+        kept.setdefault(definition.start_line, definition)
     return NeededFile(
         repository_id=file.snapshot.repository_id,
         path=file.path,
@@ -196,6 +256,28 @@ def _needed_file(
         role=role,
         probability=round(probability, 3),
         reasons=features.reasons(row),
-        definitions=tuple(definitions[:3]),
+        definitions=tuple(kept.values())[:_MOST_DEFINITIONS],
         view=file.snapshot.view,
     )
+
+
+def _outside(evidence: Evidence, matrix: Floats, probabilities: Probabilities) -> Outside | None:
+    """Whether the cause is probably elsewhere, and why."""
+    task = evidence.task
+    probability = mixture().outside_probability(matrix, probabilities)
+    libraries = [path.path for path in task.paths if path.is_library]
+    is_own = any(not path.is_library for path in task.paths)
+    if libraries and not is_own:  # histories have no such tasks: the share is a choice
+        probability = 1 - (1 - probability) / _LIBRARY_ODDS
+        reason = f"all frames of the trace are in libraries, first {libraries[0]}"
+    elif task.names and (
+        not len(matrix) or matrix[0, COLUMNS.index("names_of_task_known")] < _FEW_NAMES
+    ):
+        names = ", ".join(task.names[:_MOST_NAMES])
+        reason = f"hardly any of its names occurs here ({names})"
+    else:
+        best = max(probabilities, default=0.0)
+        reason = f"no file resembles it; the likeliest has a probability of {best:.2f}"
+    if probability < _LEAST_OUTSIDE:
+        return None
+    return Outside(round(probability, 3), reason)

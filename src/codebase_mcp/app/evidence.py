@@ -75,8 +75,8 @@ _MOST_TABLES = 2
 class Evidence:
     """What was gathered for a task.
 
-    ``ranking`` is that of the whole text, ``defined`` are the definitions that the task names, by
-    row of the features.
+    ``ranking`` is that of the whole text. By row of the features: ``defined`` are the definitions
+    that the task names, ``lines`` the numbers of lines.
     """
 
     task: Task
@@ -87,6 +87,7 @@ class Evidence:
     text: str
     searched: SearchedSnapshots
     defined: Mapping[int, Sequence[Definition]]
+    lines: Mapping[int, Sequence[int]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,13 +132,13 @@ class Gatherer:
         features = Features(self._table(project, snapshots, tables))
         for name, ranking in rankings:
             _add_ranking(features, name, ranking)
-        add_paths(features, task)
+        lines = add_paths(features, task)
         add_scopes(features, task)
         has = await self._given(given, snapshots, features)
         if given is None and not has:
             has = [row for path in task.paths if path.origin == "change"
                      for row in rows_of_path(features, path.path)]  # fmt: skip
-        add_facts(features, task, given=len(has))
+        add_facts(features, task, has)
         await self._add_messages(project, snapshots, features, task)
         commits = await self._add_commits(project, snapshots, features, whole)
         async with self._app.database.bounded_read(project) as tx:
@@ -154,7 +155,7 @@ class Gatherer:
                     add_together(features, snapshot, commits[snapshot.id], reached, name)
         return Evidence(
             task, tuple(snapshots), features, has,
-            dict(rankings)["whole"], whole, searched, defined,
+            dict(rankings)["whole"], whole, searched, defined, lines,
         )  # fmt: skip
 
     def _table(
@@ -269,7 +270,7 @@ class Gatherer:
 def candidates(features: Features) -> list[int]:
     """The files with some evidence, and those that change most."""
     columns = features.columns
-    priors = ("recent", "churn", "main_language")
+    priors = ("recent", "churn", "main_language", "language_of_given", "near_given", "near_likely")
     named = [
         numbers
         for name, numbers in columns.items()

@@ -14,8 +14,8 @@ from codebase_mcp.search.scope import ScopedSnapshot
 _HALF_LIFE = 400
 
 # A commit that is less like the task says nothing.
-_LEAST_LIKENESS = 0.25
-_MOST_LIKE = 40
+_LEAST_LIKENESS = 0.15
+_MOST_LIKE = 60
 _SUBJECT_CHARS = 50
 
 

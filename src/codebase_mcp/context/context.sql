@@ -1,9 +1,9 @@
 -- name: commits
--- The newest commits of HEAD with few paths, the newest first, up to a position.
+-- The newest commits of HEAD with paths, but few, the newest first, up to a position.
 SELECT c.hash, split_part(c.message, E'\n', 1), c.paths
 FROM commit_entry AS c
 WHERE c.repository_id = %(repository_id)s AND NOT c.is_merge AND c.branches = '{}'
-  AND c.paths_total <= %(max_paths)s
+  AND c.paths_total BETWEEN 1 AND %(max_paths)s AND c.paths <> '{}'
   AND (%(newest)s::text IS NULL OR c.position <= (
       SELECT e.position
       FROM commit_entry AS e

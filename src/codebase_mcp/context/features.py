@@ -7,9 +7,9 @@ probabilities of them.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from posixpath import normpath
+from posixpath import commonprefix, normpath
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,9 +34,11 @@ COLUMNS = (
     "message", "same_lines",
     "commits", "best_commit", "recent", "churn",
     "together_given", "likely_given", "together_likely", "likely_likely",
-    "uses_given", "used_by_given", "uses_likely", "used_by_likely", "near",
+    "uses_given", "used_by_given", "uses_likely", "used_by_likely",
+    "near_given", "near_likely",
     "name_of_given", "name_of_likely", "folder_of_given", "folder_of_likely",
     "is_code", "is_test", "is_docs", "is_config", "is_other", "main_language",
+    "language_of_given",
     "has_given", "has_change", "has_trace", "has_only_library_frames", "words_of_task",
     "names_of_task_known",
 )  # fmt: skip
@@ -120,11 +122,14 @@ class Seed:
     weight: float
 
 
-def add_facts(features: Features, task: Task, *, given: int) -> None:
-    """What holds for all files of a task."""
+def add_facts(features: Features, task: Task, given: Collection[int]) -> None:
+    """What holds for all files of a task, and which have the language of a given file."""
     columns = features.columns
+    languages = {features.files[row].language for row in given}
+    if languages:
+        columns["language_of_given"][:] = [file.language in languages for file in features.files]
     frames = [path for path in task.paths if path.origin == "trace"]
-    columns["has_given"][:] = given > 0
+    columns["has_given"][:] = len(given) > 0
     columns["has_change"][:] = bool(task.changed)
     columns["has_trace"][:] = any(path.origin in ("trace", "test") for path in task.paths)
     columns["has_only_library_frames"][:] = bool(frames) and all(f.is_library for f in frames)
@@ -132,8 +137,12 @@ def add_facts(features: Features, task: Task, *, given: int) -> None:
     columns["names_of_task_known"][:] = 1
 
 
-def add_paths(features: Features, task: Task) -> None:
-    """The files that a task names: in a trace, in what a compiler says, or in its text."""
+def add_paths(features: Features, task: Task) -> dict[int, list[int]]:
+    """The files that a task names: in a trace, in what a compiler says, or in its text.
+
+    Returns the lines that it names, by file.
+    """
+    lines: defaultdict[int, list[int]] = defaultdict(list)
     frames = sorted(
         {path.frame for path in task.paths if path.frame is not None and not path.is_library}
     )
@@ -143,6 +152,8 @@ def add_paths(features: Features, task: Task) -> None:
         matches = list(_matching(features, path.path))
         for row, share in matches:
             line = f":{path.line}" if path.line else ""
+            if path.line and path.origin != "change":
+                lines[row].append(path.line)
             if path.origin == "trace" and path.frame is not None:
                 number = frames.index(path.frame) + 1
                 reason = f"in the trace{line}, frame {path.frame}"
@@ -153,6 +164,7 @@ def add_paths(features: Features, task: Task) -> None:
                 features.put("named", row, share, "in the diff", share)
             else:
                 features.put("named", row, share, f"named in the task{line}", share)
+    return lines
 
 
 def add_scopes(features: Features, task: Task) -> None:
@@ -223,3 +235,23 @@ def add_neighbours(features: Features, seeds: Sequence[Seed], name: str) -> None
         for row in rows:
             if row not in own:
                 features.put(f"folder_of_{name}", row, weight / len(rows) ** 0.5)
+    add_nearness(features, seeds, name)
+
+
+def add_nearness(features: Features, seeds: Sequence[Seed], name: str) -> None:
+    """How much of its path to the root each folder shares with that of the nearest seed."""
+    own: dict[str, float] = {}
+    for seed in seeds:
+        folder = features.files[seed.row].path.rpartition("/")[0]
+        own[folder] = max(own.get(folder, 0.0), seed.weight)
+    numbers = features.columns[f"near_{name}"]
+    for folder, rows in features.table.by_folder.items() if own else ():
+        parts = folder.split("/")
+        numbers[rows] = max(
+            weight * _common_start(parts, other.split("/")) for other, weight in own.items()
+        )
+
+
+def _common_start(a: Sequence[str], b: Sequence[str]) -> float:
+    """The share of equal folders at the start of two paths."""
+    return len(commonprefix([list(a), list(b)])) / max(len(a), len(b))

@@ -9,6 +9,7 @@ those of scikit-learn's HistGradientBoostingClassifier). ``training/context/`` m
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.resources import files
@@ -20,6 +21,9 @@ from numpy.typing import NDArray
 from codebase_mcp.context.features import COLUMNS, Floats
 
 Ints = NDArray[np.int64]
+Probabilities = NDArray[np.float64]
+
+_SIGNS = ("title_meaning", "best_commit", "names_of_task_known")
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +31,8 @@ class Mixture:
     """Trees of the same depth as arrays of shape (trees, nodes).
 
     A node ``n`` has the children ``2 n + 1`` (its column is at most the threshold) and ``2 n + 2``;
-    ``values`` are those of the leaves. The sum of all, plus ``base``, are log odds.
+    ``values`` are those of the leaves. The sum of all, plus ``base``, are log odds. ``outside`` are
+    the weights of `outside_signs`.
     """
 
     base: float
@@ -35,6 +40,7 @@ class Mixture:
     thresholds: NDArray[np.float64]
     values: NDArray[np.float64]
     depth: int
+    outside: NDArray[np.float64]
 
     @classmethod
     def from_json(cls, content: dict[str, Any]) -> Mixture:
@@ -52,9 +58,10 @@ class Mixture:
             thresholds=np.array([tree["thresholds"] for tree in trees], np.float64),
             values=np.array([tree["values"] for tree in trees], np.float64),
             depth=content["depth"],
+            outside=np.array(content.get("outside", [0.0] * 6), np.float64),
         )
 
-    def probabilities(self, matrix: Floats) -> NDArray[np.float64]:
+    def probabilities(self, matrix: Floats) -> Probabilities:
         """The probability of each row of a matrix with the columns of ``features.COLUMNS``."""
         count = len(matrix)
         trees = np.arange(len(self.columns))[:, None]
@@ -66,8 +73,30 @@ class Mixture:
             nodes = 2 * nodes + 1 + goes_right
         first_leaf = 2**self.depth - 1
         odds = self.base + self.values[trees, nodes - first_leaf].sum(axis=0)
-        probabilities: NDArray[np.float64] = 1 / (1 + np.exp(-odds))
+        probabilities: Probabilities = 1 / (1 + np.exp(-odds))
         return probabilities
+
+    def outside_probability(self, matrix: Floats, probabilities: Probabilities) -> float:
+        """How probable it is that nothing here answers a task, from its candidates."""
+        odds = float(self.outside @ outside_signs(matrix, probabilities))
+        return 1 / (1 + math.exp(-odds))
+
+
+def outside_signs(matrix: Floats, probabilities: Probabilities) -> NDArray[np.float64]:
+    """What tells a task to which nothing answers, from the evidence for its candidates.
+
+    A constant, the log odds of the likeliest file and of the mean of the first five, the nearest
+    chunk to the title, the commit that resembles it most, and the share of its names that occur.
+    """
+    if not len(probabilities):
+        return np.array([1.0, -8.0, -8.0, 0.0, 0.0, 0.0])
+    best = np.sort(probabilities)[::-1][:5]
+    column = {name: matrix[:, COLUMNS.index(name)].max() for name in _SIGNS}
+    return np.array([1.0, _log_odds(best[0]), _log_odds(best.mean()), *column.values()])
+
+
+def _log_odds(probability: float) -> float:
+    return math.log((probability + 1e-4) / (1 - probability + 1e-4))
 
 
 @lru_cache(maxsize=1)

@@ -53,14 +53,14 @@ def _shuffled(text: str, seed: int) -> str:
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(text=st.text(max_size=300))
 def test_any_text_is_covered_exactly_once(language: str, text: str) -> None:
     assert_outline_holds(text, language)
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(
     text=st.lists(st.sampled_from("(){}[]<>\"'`#/*-:;,.=|@$!?\\ \n\r\t\x00a1é\U0001f600")).map(
         "".join
