@@ -21,7 +21,6 @@ from codebase_mcp.context.task import Task
 from codebase_mcp.database.literals import array_literal
 from codebase_mcp.database.projects import Project
 from codebase_mcp.database.queries import load_queries
-from codebase_mcp.errors import IndexingFailed
 from codebase_mcp.model import WORKTREE, FileKind
 from codebase_mcp.search.search import Searcher
 from codebase_mcp.secrets.masking import mask_token
@@ -115,11 +114,7 @@ class ContextSearch:
             if question.ref is None or question.ref == WORKTREE:
                 await self._app.freshness.follow(project, ids)
             else:
-                chosen = await self._app.views.choose(project, question.ref, scope.only)
-                if scope.trees and not chosen.snapshot_ids:
-                    raise IndexingFailed(
-                        f"{question.ref} is still being indexed", hint="Ask again in some seconds."
-                    )
+                chosen = await self._app.views.choose_one(project, question.ref, scope.only)
                 ids, refs = chosen.snapshot_ids, chosen.names
             evidence = await self.evidence.gather(scope, question.task, question.given, ids)
             context = await self._answer(project, question, evidence)

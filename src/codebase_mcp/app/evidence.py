@@ -44,8 +44,9 @@ from codebase_mcp.search.scope import FileFilters, ScopedSnapshot
 from codebase_mcp.search.search import SearchedSnapshots, Searcher
 from codebase_mcp.search.text_pattern import MAX_PATTERN_CHARS, TextQuery
 from codebase_mcp.source.git import commit_at_head
-from codebase_mcp.source.git_changes import changed_on_disk
 from codebase_mcp.source.git_directory import git_repository_at
+from codebase_mcp.source.git_objects import list_tree
+from codebase_mcp.source.listing_builder import escape_path
 from codebase_mcp.text.tokens import ALL_CHUNKS
 
 if TYPE_CHECKING:
@@ -65,6 +66,7 @@ _MOST_ALIKE = 60
 # From so many of the likeliest files by plain evidence others are reached.
 _SEEDS = 8
 _MOST_MESSAGES = 5
+_MOST_UNCOMMITTED = 50
 _BUSIEST = 30
 
 # The file tables of the snapshots that were asked last are kept.
@@ -134,7 +136,7 @@ class Gatherer:
             _add_ranking(features, name, ranking)
         lines = add_paths(features, task)
         add_scopes(features, task)
-        has = await self._given(given, snapshots, features)
+        has = await self._given(project, given, snapshots, features)
         if given is None and not has:
             has = [row for path in task.paths if path.origin == "change"
                      for row in rows_of_path(features, path.path)]  # fmt: skip
@@ -177,7 +179,11 @@ class Gatherer:
         return table
 
     async def _given(
-        self, given: Sequence[str] | None, snapshots: Sequence[ScopedSnapshot], features: Features
+        self,
+        project: Project,
+        given: Sequence[str] | None,
+        snapshots: Sequence[ScopedSnapshot],
+        features: Features,
     ) -> list[int]:
         """The files that the caller has: those it names, else those of the uncommitted change."""
         if given is not None:
@@ -185,7 +191,9 @@ class Gatherer:
         rows = []
         for snapshot in snapshots:
             if snapshot.view == WORKTREE:
-                paths = await asyncio.to_thread(_uncommitted, Path(snapshot.root))
+                async with self._app.database.bounded_read(project) as tx:
+                    hashes = await tx.fetch_all(_SQL["hashes"], snapshot_id=snapshot.id)
+                paths = await asyncio.to_thread(_uncommitted, Path(snapshot.root), dict(hashes))
                 found = (features.rows.get((snapshot.id, path)) for path in paths)
                 rows += [row for row in found if row is not None]
         return rows
@@ -320,12 +328,14 @@ def _seeds(features: Features, given: Collection[int]) -> list[Seed]:
     return [Seed(row, float(plain[row]) / most) for row in order]
 
 
-def _uncommitted(root: Path) -> list[str]:
-    """The files that differ from HEAD; none outside of git."""
+def _uncommitted(root: Path, hashes: Mapping[str, str]) -> list[str]:
+    """The indexed files whose content HEAD does not have; none outside of git."""
     with suppress(CodebaseError):
         repository = git_repository_at(root)
         head = None if repository is None else commit_at_head(repository)
         if repository is not None and head is not None:
-            changes = changed_on_disk(repository, head)
-            return [change.path for change in changes.files]
+            committed = {escape_path(e.path): e.object_id for e in list_tree(repository, head)}
+            paths = [path for path, hash_ in hashes.items() if committed.get(path) != hash_]
+            # Of more files the content is converted when it is checked out.
+            return paths if len(paths) <= _MOST_UNCOMMITTED else []
     return []

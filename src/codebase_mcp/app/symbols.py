@@ -15,7 +15,7 @@ from codebase_mcp.app.scopes import CallScope, NamedRepository, ReportProgress, 
 from codebase_mcp.app.views import ChosenViews, Views, nothing_indexed
 from codebase_mcp.database.connection import Database
 from codebase_mcp.database.projects import Project
-from codebase_mcp.errors import IndexingFailed, InvalidInput, NotFound, SnapshotDropped
+from codebase_mcp.errors import NotFound, SnapshotDropped
 from codebase_mcp.model import WORKTREE
 from codebase_mcp.symbols.answer import SymbolFacts, SymbolQuestion, answer
 from codebase_mcp.symbols.lookup import name_parts
@@ -165,18 +165,7 @@ class Symbols:
         if ref is None or ref == WORKTREE:
             await self._freshness.follow(project, scope.snapshot_ids)
             return None
-        if " " not in ref and ".." not in ref:
-            chosen = await self._views.choose(project, ref, scope.only)
-            if not chosen.names:
-                raise nothing_indexed()
-            if not chosen.snapshot_ids:
-                raise IndexingFailed(
-                    f"{ref} is still being indexed", hint="Ask again in some seconds."
-                )
-            if not chosen.ranges:
-                return chosen
-        rule = "one branch, tag or commit"
-        raise InvalidInput.of("ref", ref, f"{ref!r} names several states", rule=rule)
+        return await self._views.choose_one(project, ref, scope.only)
 
 
 def _notice(

@@ -209,6 +209,28 @@ class Views:
             self._cache[key] = views
         return views
 
+    async def choose_one(
+        self, project: Project, ref: str, only: frozenset[UUID] | None = None
+    ) -> ChosenViews:
+        """The snapshots of a single branch, tag or commit, one of each repository that has it.
+
+        Raises:
+            InvalidInput: it names several states, or a change.
+            ProjectNotFound, IndexingFailed, DatabaseUnavailable, SnapshotDropped: as ``choose``.
+        """
+        if " " not in ref and ".." not in ref:
+            chosen = await self.choose(project, ref, only)
+            if not chosen.names:
+                raise nothing_indexed()
+            if not chosen.snapshot_ids:
+                raise IndexingFailed(
+                    f"{ref} is still being indexed", hint="Ask again in some seconds."
+                )
+            if not chosen.ranges:
+                return chosen
+        rule = "one branch, tag or commit"
+        raise InvalidInput.of("ref", ref, f"{ref!r} names several states", rule=rule)
+
     async def _trees(self, project: Project, only: frozenset[UUID] | None) -> list[Tree]:
         async with self._database.transaction(project, readonly=True) as tx:
             trees = await load_trees(tx)

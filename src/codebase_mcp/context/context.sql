@@ -62,3 +62,10 @@ WHERE s.folded = ANY(%(folded)s::text[])
   AND s.kind <> ALL ('{attribute,entry,enumerator,field,item,section,key,selector,variable}'::text[])
 GROUP BY s.folded
 HAVING count(DISTINCT s.blob_id) <= %(most)s;
+
+-- name: hashes
+-- The files of a snapshot with the hashes of their contents, as git has them.
+SELECT f.path, encode(b.hash, 'hex')
+FROM view_file AS f
+JOIN blob AS b ON b.id = f.blob_id
+WHERE f.snapshot_id = %(snapshot_id)s;
