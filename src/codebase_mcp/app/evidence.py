@@ -34,6 +34,7 @@ from codebase_mcp.context.task import Task, read_task
 from codebase_mcp.database.literals import dense_literal, sparse_literal
 from codebase_mcp.database.projects import Project
 from codebase_mcp.database.queries import load_queries
+from codebase_mcp.database.transaction import Row
 from codebase_mcp.embedding.embedder import as_sent
 from codebase_mcp.errors import CodebaseError, SnapshotDropped
 from codebase_mcp.index.commit_history import texts_version
@@ -57,6 +58,7 @@ _HISTORY_SQL = load_queries("codebase_mcp.search", "history.sql")
 
 # The whole text of a task is cut to this length for its words and its vector.
 _WHOLE_CHARS = 2_000
+_EVERY_CHARS = 8_000
 _COMMIT_CHARS = 600
 
 # Commits that are looked at: the newest, and of those the ones like the task by words and meaning.
@@ -132,6 +134,8 @@ class Gatherer:
                 raise nothing_indexed()
             tables = await self._app.exact.load_tables(tx, project, snapshots)
         features = Features(self._table(project, snapshots, tables))
+        every = " ".join([whole, *task.changed, *task.around])[:_EVERY_CHARS]
+        _add_words(features, await self._searcher.text_words(project, every, searched))
         for name, ranking in rankings:
             _add_ranking(features, name, ranking)
         lines = add_paths(features, task)
@@ -310,6 +314,17 @@ def _add_ranking(features: Features, name: str, ranking: Ranking) -> None:
             features.put(f"name_in_{name}", row, file.signals["name"])
             for signal in ("comments", "folders", "definition", "expansion"):
                 features.put(signal, row, file.signals[signal])
+
+
+def _add_words(features: Features, texts: Sequence[Row]) -> None:
+    """What all words of the task say of whole files; a long file has more of any words."""
+    sums = {text_id: float(total) for text_id, total, _ in texts}
+    means = {text_id: float(total) / chunks**0.5 for text_id, total, chunks in texts if chunks}
+    for column, values in (("file_words", sums), ("file_words_mean", means)):
+        most = max(values.values(), default=0.0) or 1.0
+        for text_id, value in values.items():
+            for row in features.by_text.get(text_id, ()):
+                features.put(column, row, value / most)
 
 
 def _seeds(features: Features, given: Collection[int]) -> list[Seed]:

@@ -33,12 +33,13 @@ _MOST_REMOVED = 12
 @dataclass(frozen=True, slots=True)
 class Diff:
     """The files of a diff, the words of its changed lines, the numbers of its lines, and the
-    longest lines that it removes."""
+    longest lines that it removes; ``around`` are the words of unchanged lines."""
 
     paths: tuple[TaskPath, ...] = ()
     words: tuple[str, ...] = ()
     lines: frozenset[int] = frozenset()
     removed: tuple[str, ...] = ()
+    around: tuple[str, ...] = ()
 
 
 class _Reader:
@@ -48,6 +49,7 @@ class _Reader:
         self.paths: dict[str, int | None] = {}
         self.words: dict[str, int] = {}
         self.removed: dict[str, None] = {}
+        self.around: dict[str, None] = {}
         self.taken: set[int] = set()
         self.path: str | None = None
         self.left = (0, 0)
@@ -69,6 +71,7 @@ class _Reader:
                 self.removed[text[:_MOST_LINE_CHARS]] = None
         elif sign in ("", " ", "\t"):
             self.left = max(0, old - 1), max(0, new - 1)
+            self.around.update(dict.fromkeys(_WORD.findall(line[:1_000])))
             return True
         elif sign == "\\":
             return True
@@ -163,6 +166,7 @@ def read_diff(lines: Sequence[str]) -> Diff:
         _by_count(reader.words),
         frozenset(reader.taken),
         tuple(sorted(reader.removed, key=len, reverse=True)[:_MOST_REMOVED]),
+        tuple(reader.around)[:MAX_WORDS],
     )
 
 

@@ -28,6 +28,7 @@ COLUMNS = (
     "title_rank", "title_score", "title_words", "title_meaning",
     "whole_rank", "whole_score", "whole_words", "whole_meaning",
     "changed_rank", "changed_words", "changed_meaning",
+    "file_words", "file_words_mean",
     "comments", "folders", "definition", "expansion", "name_in_title", "name_in_whole",
     "named", "frame", "reported", "scope",
     "defines", "uses", "defines_changed", "uses_changed",

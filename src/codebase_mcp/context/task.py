@@ -48,7 +48,8 @@ class Task:
     without templates, check lists, tables of the environment, logs, traces and code. ``names`` are
     identifiers, the most telling first; ``messages`` are quoted or logged texts that code may hold
     literally; ``paths`` the files that it names; ``changed`` the words of a diff's changed lines,
-    and ``removed`` the longest lines that it removes, which other files may have too.
+    ``around`` those of the lines between, and ``removed`` the longest lines that it removes, which
+    other files may have too.
     ``scopes`` are the components that a title's prefix names: ``router`` of "fix(router): …".
     """
 
@@ -60,6 +61,7 @@ class Task:
     paths: tuple[TaskPath, ...] = ()
     changed: tuple[str, ...] = ()
     removed: tuple[str, ...] = ()
+    around: tuple[str, ...] = ()
     scopes: tuple[str, ...] = ()
 
 
@@ -102,6 +104,7 @@ def read_task(text: str) -> Task:
         paths=_paths(chain(traces.frames, output.paths, diff.paths, _mentions(prose))),
         changed=diff.words,
         removed=diff.removed,
+        around=diff.around,
         scopes=prose.scopes,
     )
 

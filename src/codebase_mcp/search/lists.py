@@ -39,6 +39,10 @@ MEANING_CHUNKS = 150
 FILES_PER_NAME = 6
 DEFINITIONS = 12
 
+# Whole texts by words: how many, and how many of the rarest terms select their chunks.
+WORD_TEXTS = 1_000
+TEXT_TERMS = 100
+
 # Matching chunks are counted up to this number.
 COUNT_LIMIT = 1_000
 
@@ -119,6 +123,11 @@ class ListSource(ABC):
         """All lists, those of meaning by the vectors of some models."""
 
     @abstractmethod
+    async def text_words(self) -> Sequence[Row]:
+        """The texts with most of the query's words in all their chunks together: blob id, the sum
+        of the chunks' BM25 scores, number of chunks; the highest sums first."""
+
+    @abstractmethod
     async def files(self, texts: Collection[int]) -> Sequence[Row]:
         """The files in scope that have these texts: the columns of the statement ``files``."""
 
@@ -175,6 +184,16 @@ class DatabaseLists(ListSource):
             holders=[blob_id for (blob_id,) in rows.get("holders", ())],
             meanings=[rows[name] for name in meanings],
             holding_count=holding_count,
+        )
+
+    async def text_words(self) -> Sequence[Row]:
+        rarest = sorted(self.idf, key=lambda term: -self.idf[term])[:TEXT_TERMS]
+        return await self._tx.fetch_all(
+            _SQL["text_words"],
+            query=sparse_literal(self.idf),
+            terms=array_literal(rarest),
+            hidden=self.scope.hidden,
+            limit=WORD_TEXTS,
         )
 
     async def files(self, texts: Collection[int]) -> Sequence[Row]:

@@ -28,6 +28,7 @@ from codebase_mcp.search.lists import (
     FILES_PER_NAME,
     MEANING_CHUNKS,
     WORD_CHUNKS,
+    WORD_TEXTS,
     ChunkKey,
     Lists,
     ListSource,
@@ -229,6 +230,16 @@ class MemoryLists(ListSource):
             meanings=[self._nearest(query.vector) for query in vectors],
             holding_count=len(self._passing(self._holding(self.matching_terms))),
         )
+
+    async def text_words(self) -> Sequence[Row]:
+        index = self._index
+        scores = index.words.score(self.idf, index.chunk_count)
+        sums: NDArray[np.float64] = np.bincount(index.text_of, scores, len(index.blob_ids))
+        best = _highest(sums, WORD_TEXTS)
+        best = best[sums[best] > 0]
+        chunks = np.diff(index.first_chunks)[best]
+        columns = index.blob_ids[best].tolist(), sums[best].tolist(), chunks.tolist()
+        return list(zip(*columns, strict=True))
 
     async def files(self, texts: Collection[int]) -> Sequence[Row]:
         index, rows = self._index, list[Row]()

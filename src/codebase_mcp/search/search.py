@@ -11,6 +11,7 @@ from codebase_mcp.database.connection import Database, Transaction
 from codebase_mcp.database.nearest import EXACT_VECTORS, NearestIndexes
 from codebase_mcp.database.projects import Project
 from codebase_mcp.database.queries import load_queries
+from codebase_mcp.database.transaction import Row
 from codebase_mcp.embedding.embedder import Vectors, as_sent
 from codebase_mcp.embedding.models import Models
 from codebase_mcp.embedding.profile import Profile
@@ -205,6 +206,14 @@ class Searcher:
             with no_stopwatch():
                 self._maintain_indexes(project, context.source.scope, snapshots)
         return ranking
+
+    async def text_words(
+        self, project: Project, text: str, snapshots: SearchedSnapshots = BY_DEFAULT
+    ) -> Sequence[Row]:
+        """The texts with most words of a long text, as `ListSource.text_words`."""
+        query = parse_query(text)
+        async with self._open_context(project, query, FileFilters(), snapshots) as context:
+            return await context.source.text_words()
 
     async def definitions(
         self,

@@ -119,6 +119,18 @@ FROM (
 ORDER BY distance + expansion, blob_id, ordinal
 LIMIT %(limit)s;
 
+-- name: text_words
+-- The texts with some terms: the sum of the scores of their chunks by words, and how many chunks they
+-- have.
+SELECT c.blob_id, sum(-(c.lex <#> %(query)s::sparsevec)), b.chunk_count
+FROM chunk AS c
+JOIN blob AS b ON b.id = c.blob_id
+WHERE c.terms && %(terms)s::integer[]
+  AND c.blob_id NOT IN (SELECT unnest(%(hidden)s::bigint[]))
+GROUP BY c.blob_id, b.chunk_count
+ORDER BY 2 DESC, c.blob_id
+LIMIT %(limit)s;
+
 -- name: words_in_texts
 -- The same among the few texts that pass the filters.
 SELECT blob_id, ordinal, distance, expansion
