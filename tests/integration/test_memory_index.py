@@ -14,6 +14,7 @@ import pytest
 
 import codebase_mcp
 from codebase_mcp.app.app import App
+from codebase_mcp.app.context import ContextQuestion
 from codebase_mcp.model import RACY_NS
 from codebase_mcp.search import memory_indexes
 from codebase_mcp.search.scope import FileFilters
@@ -93,6 +94,19 @@ async def test_finds_what_the_database_finds(
             there = await answer(by_database, project_id, query, filters)
             here = await answer(app, project_id, query, filters)
             assert here == there, (query, filters)
+
+
+async def test_a_task_needs_what_it_needs_by_the_database(
+    app: App, by_database: App, tree: Path, project_id: str
+) -> None:
+    await app.index(tree, project_id)
+    assert await held(app, project_id)
+    for task in ("A nearest index is dropped while a search uses it", "`parse_query` keeps commas"):
+        question = ContextQuestion(task, given=())
+        here = (await app.context.find(question, project_id)).context
+        there = (await by_database.context.find(question, project_id)).context
+        assert [file.path for file in here.files] == [file.path for file in there.files]
+        assert here.candidates == there.candidates
 
 
 async def test_each_repository_is_searched_alone(

@@ -1,7 +1,8 @@
 """Gathers the evidence for tasks, on which the mixture is fitted.
 
     python training/context/collect.py --samples build/context/samples.jsonl \
-        --list repositories.tsv --scratch build/context/scratch --out build/context/evidence
+        --repositories build/context/clones --scratch build/context/scratch \
+        --out build/context/evidence
 
 Each repository is laid out at the state before its tasks, with no later history, and indexed; the
 product then gathers the evidence for each task, with the history before its commit.
@@ -30,7 +31,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 try:
-    from context_samples import Repository, git, read_list
+    from context_samples import Repository, git, read_list, repositories_in
 finally:
     sys.path.pop(0)
 
@@ -107,7 +108,8 @@ async def main() -> None:
     """Gather the evidence of all repositories that have no file yet."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--samples", type=Path, required=True)
-    parser.add_argument("--list", type=Path, required=True)
+    parser.add_argument("--repositories", type=Path, help="a folder of git directories")
+    parser.add_argument("--list", type=Path, help="name, language, git directory (tabs)")
     parser.add_argument("--scratch", type=Path, required=True)
     parser.add_argument("--out", type=Path, required=True)
     options = parser.parse_args()
@@ -116,7 +118,8 @@ async def main() -> None:
     for line in options.samples.read_text("utf-8").splitlines():
         sample = json.loads(line)
         by_repository[sample["repo"]].append(sample)
-    listed = {repository.name: repository for repository in read_list(options.list)}
+    chosen = read_list(options.list) if options.list else repositories_in(options.repositories)
+    listed = {repository.name: repository for repository in chosen}
     issues = {
         name: [s for s in samples if s["task"] == "issue2code"]
         for name, samples in by_repository.items()

@@ -1,6 +1,7 @@
 """Makes the tasks on which the mixture of evidence is fitted.
 
-    python training/context/samples.py --list repositories.tsv --out build/context/samples.jsonl
+    python training/context/samples.py --repositories build/context/clones \
+        --out build/context/samples.jsonl
 
 The tasks are those of ``benchmarks/context_samples.py``, but all tasks of a repository are asked of
 one state, so it is indexed once. That state lies before the newest suitable commits, and a task
