@@ -12,7 +12,12 @@ from codebase_mcp.access.identity import ANONYMOUS, Identity
 from codebase_mcp.access.resolution import ProjectSource
 from codebase_mcp.app.evidence import Evidence, Gatherer, candidates
 from codebase_mcp.app.freshness.verified_search import IndexFreshness
-from codebase_mcp.app.scopes import CallScope, NamedRepository, ReportProgress
+from codebase_mcp.app.scopes import (
+    CallScope,
+    NamedRepository,
+    ReportProgress,
+    again_if_dropped,
+)
 from codebase_mcp.chunking.lines import split_lines
 from codebase_mcp.context.answer import Context, NeededDefinition, NeededFile, Outside, Role
 from codebase_mcp.context.features import COLUMNS, Features, Floats
@@ -106,6 +111,11 @@ class ContextSearch:
         """
         started = time.monotonic()
         scope = await self._app.scopes.resolve(project_id, identity, repository, report=report)
+        return await again_if_dropped(lambda: self._find(question, scope, started))
+
+    async def _find(
+        self, question: ContextQuestion, scope: CallScope, started: float
+    ) -> ContextReport:
         project, source = scope.project, scope.source
         async with self._app.resolver.raise_not_found_if_dropped(project, source):
             scope.require_listed()

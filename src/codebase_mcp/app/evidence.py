@@ -116,15 +116,41 @@ class Gatherer:
         project, task = scope.project, read_task(text)
         await self._app.history.refresh(scope)
         searched = SearchedSnapshots(ids, first=scope.first)
-        title = " ".join([*task.scopes, task.title])
         whole = " ".join([*task.scopes, *task.sentences, *task.names])[:_WHOLE_CHARS]
-        texts = [("title", title), ("whole", whole)]
-        texts += [("changed", " ".join(task.changed)[:_WHOLE_CHARS])]
-        rankings = [
-            (name, await self._searcher.rank(project, text, FileFilters(), searched))
-            for name, text in texts
+        texts = {
+            "title": " ".join([*task.scopes, task.title]),
+            "whole": whole if whole.strip() else text[:_WHOLE_CHARS],
+            "changed": " ".join(task.changed)[:_WHOLE_CHARS],
+        }
+        rankings = {
+            name: await self._searcher.rank(project, text, FileFilters(), searched)
+            for name, text in texts.items()
             if text.strip()
-        ]
+        }
+        snapshots, features = await self._files(project, ids)
+        for name, ranking in rankings.items():
+            _add_ranking(features, name, ranking)
+        every = " ".join([whole, *task.changed, *task.around])[:_EVERY_CHARS]
+        _add_words(features, await self._searcher.text_words(project, every, searched))
+        lines = add_paths(features, task)
+        add_scopes(features, task)
+        held = await self._given(project, given, snapshots, features)
+        if given is None and not held:
+            changed = (path.path for path in task.paths if path.origin == "change")
+            held = [row for path in changed for row in rows_of_path(features, path)]
+        add_facts(features, task, held)
+        await self._add_messages(project, snapshots, features, task)
+        commits = await self._add_commits(project, snapshots, features, whole)
+        defined = await self._reach(project, task, features, held, commits)
+        return Evidence(
+            task, snapshots, features, held,
+            rankings["whole"], texts["whole"], searched, defined, lines,
+        )  # fmt: skip
+
+    async def _files(
+        self, project: Project, ids: tuple[int, ...] | None
+    ) -> tuple[tuple[ScopedSnapshot, ...], Features]:
+        """Some snapshots, and columns for their files."""
         async with self._app.database.bounded_read(project) as tx:
             snapshots = await load_snapshots(tx, ids)
             if ids is not None and len(snapshots) < len(ids):
@@ -133,36 +159,30 @@ class Gatherer:
             if not snapshots and ids is None:
                 raise nothing_indexed()
             tables = await self._app.exact.load_tables(tx, project, snapshots)
-        features = Features(self._table(project, snapshots, tables))
-        every = " ".join([whole, *task.changed, *task.around])[:_EVERY_CHARS]
-        _add_words(features, await self._searcher.text_words(project, every, searched))
-        for name, ranking in rankings:
-            _add_ranking(features, name, ranking)
-        lines = add_paths(features, task)
-        add_scopes(features, task)
-        has = await self._given(project, given, snapshots, features)
-        if given is None and not has:
-            has = [row for path in task.paths if path.origin == "change"
-                     for row in rows_of_path(features, path.path)]  # fmt: skip
-        add_facts(features, task, has)
-        await self._add_messages(project, snapshots, features, task)
-        commits = await self._add_commits(project, snapshots, features, whole)
+        return snapshots, Features(self._table(project, snapshots, tables))
+
+    async def _reach(
+        self,
+        project: Project,
+        task: Task,
+        features: Features,
+        given: Sequence[int],
+        commits: Sequence[tuple[ScopedSnapshot, Sequence[PastCommit]]],
+    ) -> dict[int, list[Definition]]:
+        """What names, links and common changes lead to; returns what the task names."""
         async with self._app.database.bounded_read(project) as tx:
             defined = await add_names(tx, features, task.names, "", 0.9)
             await add_names(tx, features, task.changed, "_changed", 0.5)
             seeds = {
-                "given": [Seed(row, 1.0) for row in dict.fromkeys(has)],
-                "likely": _seeds(features, has),
+                "given": [Seed(row, 1.0) for row in dict.fromkeys(given)],
+                "likely": _seeds(features, given),
             }
             for name, reached in seeds.items():
                 add_neighbours(features, reached, name)
                 await add_links(tx, features, reached, name)
-                for snapshot in snapshots:
-                    add_together(features, snapshot, commits[snapshot.id], reached, name)
-        return Evidence(
-            task, tuple(snapshots), features, has,
-            dict(rankings)["whole"], whole, searched, defined, lines,
-        )  # fmt: skip
+                for snapshot, past in commits:
+                    add_together(features, snapshot, past, reached, name)
+        return defined
 
     def _table(
         self, project: Project, snapshots: Sequence[ScopedSnapshot], tables: Mapping[int, Table]
@@ -249,13 +269,13 @@ class Gatherer:
         snapshots: Sequence[ScopedSnapshot],
         features: Features,
         text: str,
-    ) -> dict[int, list[PastCommit]]:
+    ) -> list[tuple[ScopedSnapshot, list[PastCommit]]]:
         """The past commits of each snapshot, with how much they resemble the task."""
         model = await self._app.models.primary()
         query = parse_query(text[:_COMMIT_CHARS])
         vector = await model.embedder.embed_query(await as_sent(model.embedder, query.plain))
         terms = [term.id for term in query.terms]
-        commits = {}
+        commits = []
         async with self._app.database.bounded_read(project) as tx:
             counted = await tx.fetch_all(_HISTORY_SQL["frequencies"], terms=terms, all=ALL_CHUNKS)
             frequency = inverse_frequencies(terms, dict(counted))
@@ -271,11 +291,12 @@ class Gatherer:
                                      "model": texts_version(model), "most": _MOST_ALIKE}),
                 ])  # fmt: skip
                 scores = {commit: likeness(words, whole, near) for commit, words, near in alike}
-                commits[snapshot.id] = [
+                past = [
                     PastCommit(commit.hex(), subject, paths, age, scores.get(commit, 0.0))
                     for age, (commit, subject, paths) in enumerate(rows)
                 ]
-                add_commits(features, snapshot, commits[snapshot.id])
+                add_commits(features, snapshot, past)
+                commits.append((snapshot, past))
         return commits
 
 

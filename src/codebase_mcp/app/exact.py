@@ -20,7 +20,13 @@ from codebase_mcp.access.identity import ANONYMOUS, Identity
 from codebase_mcp.access.resolution import ProjectSource, Resolver
 from codebase_mcp.app.freshness.trees import IndexedTrees, Tree, differences
 from codebase_mcp.app.freshness.verified_search import Freshness, IndexFreshness
-from codebase_mcp.app.scopes import CallScope, NamedRepository, ReportProgress, Scopes
+from codebase_mcp.app.scopes import (
+    CallScope,
+    NamedRepository,
+    ReportProgress,
+    Scopes,
+    again_if_dropped,
+)
 from codebase_mcp.app.text_scan import FilesOnDisk, Table, TextQuestion, TextScan
 from codebase_mcp.app.views import ChosenViews, Views, nothing_indexed
 from codebase_mcp.database.connection import Database, Transaction
@@ -126,6 +132,11 @@ class ExactSearch:
         started = time.monotonic()
         matcher = TextMatcher.compile(question.query)
         scope = await self._scopes.resolve(project_id, identity, repository, report=report)
+        return await again_if_dropped(lambda: self._find(question, matcher, scope, started))
+
+    async def _find(
+        self, question: TextQuestion, matcher: TextMatcher, scope: CallScope, started: float
+    ) -> TextReport:
         project, source = scope.project, scope.source
         async with self._resolver.raise_not_found_if_dropped(project, source):
             scope.require_listed()

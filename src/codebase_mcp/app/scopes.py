@@ -12,9 +12,10 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TypeVar
 from uuid import UUID
 
 from codebase_mcp.access.identity import Identity
@@ -22,7 +23,7 @@ from codebase_mcp.access.repositories import reason_not_to_index, repository_aro
 from codebase_mcp.access.resolution import ProjectSource, Resolver
 from codebase_mcp.app.freshness.trees import IndexedTrees, Tree
 from codebase_mcp.database.projects import Project
-from codebase_mcp.errors import IndexingFailed, ProjectNotFound
+from codebase_mcp.errors import IndexingFailed, ProjectNotFound, SnapshotDropped
 from codebase_mcp.index.progress import RunProgress, estimate_seconds_left
 from codebase_mcp.index.queue import JobQueue
 from codebase_mcp.settings.loading import Settings
@@ -36,6 +37,10 @@ WAIT_S = 8.0
 # How often the progress is reported.
 REPORT_S = 0.5
 
+# A rebuild or a rebase may drop the snapshots that a call reads, but not so often.
+_MAX_CALLS = 5
+
+Report = TypeVar("Report")
 ReportProgress = Callable[[RunProgress], Awaitable[None]]
 
 
@@ -277,6 +282,18 @@ class Scopes:
         if "index" not in identity.access.scopes:
             return "this server only reads"
         return await asyncio.to_thread(reason_not_to_index, root, allowed_roots(self._settings))
+
+
+async def again_if_dropped(call: Callable[[], Awaitable[Report]]) -> Report:
+    """The result of a call, which is made again if a snapshot that it read was dropped meanwhile.
+
+    Raises:
+        SnapshotDropped: that happened several times.
+    """
+    for _ in range(_MAX_CALLS):
+        with suppress(SnapshotDropped):
+            return await call()
+    raise SnapshotDropped
 
 
 def _not_indexed(roots: Sequence[Path], trees: Sequence[Tree]) -> list[Path]:
