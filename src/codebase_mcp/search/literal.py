@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 from codebase_mcp.search.query import without_courtesy
 
@@ -18,6 +19,9 @@ _QUOTED = re.compile(r'(?<![^\s(])"([^"]{2,})"(?![^\s).,;:?!])')
 # a file. So are words with an apostrophe and words in brackets.
 _NAME = re.compile(r"[.~]?[\w$'\u2019]+(?:(?:\.|::|->|#|/|\\)[\w$'\u2019]+)*[!?]?(?:\(\))?")
 _AROUND = "\"'`()[]{}<>,.;:?!…*"
+
+# A pattern has at most this many characters, and a task may quote many texts.
+_MOST_CHARS = 1_000
 
 # The name of an environment variable or an error, which is a text as often as a symbol.
 _UPPER_CASE = re.compile(r"[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+")
@@ -49,10 +53,19 @@ def exact_text(question: str) -> ExactText | None:
     quoted = dict.fromkeys(text for text in _QUOTED.findall(question) if not text.isspace())
     is_whole = not re.search(r"\w", _QUOTED.sub("", question))
     # A word in quotes within a sentence is mostly a word of the question.
-    if quoted := {text: None for text in quoted if is_whole or not text.isalpha()}:
-        return ExactText(tuple(quoted), is_whole)
+    texts = [text for text in quoted if is_whole or not text.isalpha()]
+    if fitting := _fitting(texts):
+        return ExactText(fitting, is_whole)
     text = question.strip()
-    return ExactText((text,), is_whole=True) if _is_text(text) else None
+    is_text = len(text) <= _MOST_CHARS and _is_text(text)
+    return ExactText((text,), is_whole=True) if is_text else None
+
+
+def _fitting(texts: Sequence[str]) -> tuple[str, ...]:
+    """The first texts that have room in a pattern."""
+    sizes = accumulate(len(re.escape(text)) + 1 for text in texts)
+    fitting = zip(texts, sizes, strict=True)
+    return tuple(text for text, size in fitting if size <= _MOST_CHARS)
 
 
 def _is_text(text: str) -> bool:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from codebase_mcp.search.literal import exact_text
+from codebase_mcp.search.text_pattern import MAX_PATTERN_CHARS
 
 QUALITY = Path(__file__).parents[3] / "benchmarks" / "quality"
 
@@ -66,6 +67,17 @@ def test_a_pattern_matches_any_of_several_texts() -> None:
     text = exact_text('"a.b c" and "d e"')
     assert text is not None
     assert text.pattern == (r"a\.b\ c|d\ e", True)
+
+
+def test_of_many_quoted_texts_those_count_that_have_room_in_a_pattern() -> None:
+    quoted = [f"text {number} ((((((((((((((((((" for number in range(40)]
+    text = exact_text("It says " + " and ".join(f'"{each}"' for each in quoted))
+    assert text is not None
+    assert text.texts == tuple(quoted[: len(text.texts)])
+    assert len(text.pattern[0]) <= MAX_PATTERN_CHARS
+    assert 10 < len(text.texts) < 40
+    assert exact_text(f'"{"(" * 800}"') is None
+    assert exact_text("no room for %s here " * 60) is None
 
 
 def test_no_question_of_the_benchmark_is_looked_up_unless_it_has_quotes() -> None:
