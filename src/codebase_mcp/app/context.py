@@ -37,6 +37,10 @@ if TYPE_CHECKING:
 _SYMBOLS = load_queries("codebase_mcp.symbols", "symbols.sql")
 _TEXTS = load_queries("codebase_mcp.search", "exact.sql")
 
+_CHANGE: Role = "change"
+_READ: Role = "read"
+_TEST: Role = "test"
+
 # Below this probability a cause elsewhere is not mentioned. Traces of libraries alone make "not
 # elsewhere" this many times less probable.
 _LEAST_OUTSIDE = 0.5
@@ -50,8 +54,9 @@ _MOST_DEFINITIONS = 3
 _MOST_LINES = 40
 _AROUND = 4
 
-# A file of code that is less likely to be changed is to be read.
+# A file of code that is less likely to be changed is to be read, but for the first ones.
 _LEAST_CHANGE = 0.05
+_LEAST_CHANGES = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,13 +154,11 @@ class ContextSearch:
         rows = [row for row in candidates(features) if row not in given]
         matrix = features.matrix(rows)
         probabilities = mixture().probabilities(matrix)
-        wanted = question.want or get_args(Role)
-        needed = []
-        for row, probability in zip(rows, probabilities, strict=True):
-            role = role_of(features.kind(row), float(probability), wanted)
-            if role in wanted:
-                needed.append((row, role, float(probability)))
-        needed.sort(key=lambda each: (-each[2], features.files[each[0]].path))
+        likeliest = sorted(
+            zip(rows, map(float, probabilities), strict=True),
+            key=lambda each: (-each[1], features.files[each[0]].path),
+        )
+        needed = with_roles(features, likeliest, question.want or get_args(Role))
         shown = _by_role(needed, question.limit)
         shown_rows = [row for row, *_ in shown]
         definitions = await self._at_lines(project, evidence, shown_rows)
@@ -225,13 +228,24 @@ class ContextSearch:
         }
 
 
-def role_of(kind: FileKind, probability: float, wanted: Sequence[Role]) -> Role:
-    """What to do with a file: unlikely files of code are to be read, if that is wanted."""
-    if kind is FileKind.TEST:
-        return "test"
-    if kind not in (FileKind.CODE, FileKind.CONFIG):
-        return "read"
-    return "change" if probability >= _LEAST_CHANGE or "read" not in wanted else "read"
+def with_roles(
+    features: Features, likeliest: Sequence[tuple[int, float]], wanted: Sequence[Role]
+) -> list[tuple[int, Role, float]]:
+    """The files of the wanted roles. Unlikely files of code are to be read, if that is wanted, but
+    for the first ones."""
+    needed: list[tuple[int, Role, float]] = []
+    changes = 0
+    for row, probability in likeliest:
+        kind, role = features.kind(row), _READ
+        if kind is FileKind.TEST:
+            role = _TEST
+        elif kind in (FileKind.CODE, FileKind.CONFIG):
+            is_likely = probability >= _LEAST_CHANGE or changes < _LEAST_CHANGES
+            role = _CHANGE if is_likely or _READ not in wanted else _READ
+            changes += 1
+        if role in wanted:
+            needed.append((row, role, probability))
+    return needed
 
 
 def _by_role(

@@ -69,7 +69,14 @@ _MOST_ALIKE = 60
 _SEEDS = 8
 _MOST_MESSAGES = 5
 _MOST_UNCOMMITTED = 50
-_BUSIEST = 30
+
+# Columns that nearly all files have are no evidence by themselves; the first files by these two are
+# candidates.
+_PRIORS = (
+    "recent", "churn", "file_words", "file_words_mean", "main_language", "language_of_given",
+    "near_given", "near_likely",
+)  # fmt: skip
+_BUSIEST, _WORDIEST = 30, 100
 
 # The file tables of the snapshots that were asked last are kept.
 _MOST_TABLES = 2
@@ -301,18 +308,18 @@ class Gatherer:
 
 
 def candidates(features: Features) -> list[int]:
-    """The files with some evidence, and those that change most."""
+    """The files with some evidence, and the first ones by words and by how often they change."""
     columns = features.columns
-    priors = ("recent", "churn", "main_language", "language_of_given", "near_given", "near_likely")
-    named = [
+    evidence = [
         numbers
         for name, numbers in columns.items()
-        if name not in priors and not name.startswith(("is_", "has_")) and "of_task" not in name
+        if name not in _PRIORS and not name.startswith(("is_", "has_")) and "of_task" not in name
     ]
-    some = np.any(np.stack(named) > 0, axis=0)
-    busiest = np.argsort(-columns["churn"], kind="stable")[:_BUSIEST]
-    some[busiest[columns["churn"][busiest] > 0]] = True
-    rows: list[int] = np.flatnonzero(some).tolist()
+    chosen = np.any(np.stack(evidence) > 0, axis=0)
+    for name, most in (("churn", _BUSIEST), ("file_words", _WORDIEST)):
+        first = np.argsort(-columns[name], kind="stable")[:most]
+        chosen[first[columns[name][first] > 0]] = True
+    rows: list[int] = np.flatnonzero(chosen).tolist()
     return rows
 
 
