@@ -16,7 +16,7 @@ _HALF_LIFE = 400
 # A commit that is less like the task says nothing.
 _LEAST_LIKENESS = 0.15
 _MOST_LIKE = 60
-_SUBJECT_CHARS = 50
+_SUBJECT_CHARS = 40
 
 
 @dataclass(frozen=True, slots=True)

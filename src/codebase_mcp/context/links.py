@@ -1,9 +1,8 @@
 """Which files define or use the names of a task, and which are linked to given files by names?
 
 A link from a file to another is a name that the one uses and the other defines; it counts less the
-more files define or use that name. Links are followed in both directions from each seed, and once
-more from the files so reached: two steps of a walk that starts at the seeds, as in PageRank with a
-restart (Page et al., 1999).
+more files define or use that name, and in proportion to the file from which it is followed. It is
+followed in both directions.
 """
 
 from __future__ import annotations
