@@ -240,9 +240,10 @@ def with_roles(
         if kind is FileKind.TEST:
             role = _TEST
         elif kind in (FileKind.CODE, FileKind.CONFIG):
-            is_likely = probability >= _LEAST_CHANGE or changes < _LEAST_CHANGES
+            is_first = kind is FileKind.CODE and changes < _LEAST_CHANGES
+            is_likely = probability >= _LEAST_CHANGE or is_first
             role = _CHANGE if is_likely or _READ not in wanted else _READ
-            changes += 1
+            changes += kind is FileKind.CODE
         if role in wanted:
             needed.append((row, role, probability))
     return needed
@@ -285,7 +286,7 @@ def _outside(evidence: Evidence, matrix: Floats, probabilities: Probabilities) -
     task = evidence.task
     probability = mixture().outside_probability(matrix, probabilities)
     libraries = [path.path for path in task.paths if path.is_library]
-    is_own = any(not path.is_library for path in task.paths)
+    is_own = any(matrix[:, COLUMNS.index(name)].any() for name in ("frame", "reported", "named"))
     if libraries and not is_own:  # histories have no such tasks: the share is a choice
         probability = 1 - (1 - probability) / _LIBRARY_ODDS
         reason = f"all frames of the trace are in libraries, first {libraries[0]}"

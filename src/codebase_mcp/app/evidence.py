@@ -67,6 +67,7 @@ _MOST_ALIKE = 60
 
 # From so many of the likeliest files by plain evidence others are reached.
 _SEEDS = 8
+_MOST_RANKS = 10
 _MOST_MESSAGES = 5
 _MOST_UNCOMMITTED = 50
 
@@ -124,10 +125,11 @@ class Gatherer:
         await self._app.history.refresh(scope)
         searched = SearchedSnapshots(ids, first=scope.first)
         whole = " ".join([*task.scopes, *task.sentences, *task.names])[:_WHOLE_CHARS]
+        changed = " ".join(task.changed)[:_WHOLE_CHARS]
         texts = {
             "title": " ".join([*task.scopes, task.title]),
-            "whole": whole if whole.strip() else text[:_WHOLE_CHARS],
-            "changed": " ".join(task.changed)[:_WHOLE_CHARS],
+            "whole": whole if whole.strip() else changed or text[:_WHOLE_CHARS],
+            "changed": changed,
         }
         rankings = {
             name: await self._searcher.rank(project, text, FileFilters(), searched)
@@ -137,14 +139,15 @@ class Gatherer:
         snapshots, features = await self._files(project, ids)
         for name, ranking in rankings.items():
             _add_ranking(features, name, ranking)
+        _tell_ranks(features)
         every = " ".join([whole, *task.changed, *task.around])[:_EVERY_CHARS]
         _add_words(features, await self._searcher.text_words(project, every, searched))
         lines = add_paths(features, task)
         add_scopes(features, task)
         held = await self._given(project, given, snapshots, features)
         if given is None and not held:
-            changed = (path.path for path in task.paths if path.origin == "change")
-            held = [row for path in changed for row in rows_of_path(features, path)]
+            differing = (path.path for path in task.paths if path.origin == "change")
+            held = [row for path in differing for row in rows_of_path(features, path)]
         add_facts(features, task, held)
         await self._add_messages(project, snapshots, features, task)
         commits = await self._add_commits(project, snapshots, features, whole)
@@ -333,8 +336,7 @@ def _add_ranking(features: Features, name: str, ranking: Ranking) -> None:
         if row is None:
             continue
         is_main = name in ("title", "whole")
-        told = f"search finds it, rank {rank + 1}" if rank < 10 and is_main else ""
-        features.put(f"{name}_rank", row, 1 / (1 + rank), told, 0.35 / (1 + rank) ** 0.5)
+        features.put(f"{name}_rank", row, 1 / (1 + rank))
         features.put(f"{name}_words", row, candidate.evidence.body / most)
         features.put(f"{name}_meaning", row, candidate.evidence.best_meaning)
         if is_main:
@@ -342,6 +344,14 @@ def _add_ranking(features: Features, name: str, ranking: Ranking) -> None:
             features.put(f"name_in_{name}", row, file.signals["name"])
             for signal in ("comments", "folders", "definition", "expansion"):
                 features.put(signal, row, file.signals[signal])
+
+
+def _tell_ranks(features: Features) -> None:
+    """The better rank of both searches as a reason."""
+    best = np.maximum(features.columns["title_rank"], features.columns["whole_rank"])
+    for row in np.flatnonzero(best >= 1 / _MOST_RANKS).tolist():
+        share = float(best[row])
+        features.put("title_rank", row, 0, f"search rank {round(1 / share)}", 0.35 * share**0.5)
 
 
 def _add_words(features: Features, texts: Sequence[Row]) -> None:

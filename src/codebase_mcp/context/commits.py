@@ -16,6 +16,9 @@ _HALF_LIFE = 400
 # A commit that is less like the task says nothing.
 _LEAST_LIKENESS = 0.15
 _MOST_LIKE = 60
+
+# As a reason a commit is told that resembles the task clearly, and did not change very much.
+_LEAST_TOLD, _MOST_TOLD = 0.35, 12
 _SUBJECT_CHARS = 40
 
 
@@ -47,10 +50,10 @@ def add_commits(
         for path in commit.paths:
             if (row := features.rows.get((snapshot.id, path))) is not None:
                 votes[row] += vote
-                subject = _short(commit.subject)
+                reason = f"past commit {commit.hash[:7]} '{_short(commit.subject)}' changed it"
+                is_told = len(commit.paths) <= _MOST_TOLD and commit.likeness >= _LEAST_TOLD
                 features.put("best_commit", row, commit.likeness / len(commit.paths) ** 0.5,
-                             f"past commit {commit.hash[:7]} '{subject}' changed it",
-                             0.8 * commit.likeness)  # fmt: skip
+                             reason if is_told else "", 0.8 * commit.likeness)  # fmt: skip
     for row, vote in votes.items():
         features.put("commits", row, vote)
     churn: defaultdict[int, float] = defaultdict(float)

@@ -42,7 +42,7 @@ CROSS JOIN LATERAL (
 
 -- name: defined_in
 -- The names that some texts define, without fields.
-SELECT DISTINCT s.blob_id, s.name, s.folded
+SELECT DISTINCT s.blob_id, s.name
 FROM symbol AS s
 WHERE s.blob_id = ANY(%(blobs)s::bigint[])
   AND s.kind <> ALL ('{attribute,entry,enumerator,field,item,section,key,selector,variable}'::text[])
@@ -56,11 +56,11 @@ WHERE r.blob_id = ANY(%(blobs)s::bigint[]);
 
 -- name: definers
 -- The texts that define some names, of names that few texts define.
-SELECT s.folded, array_agg(DISTINCT s.blob_id)
+SELECT s.name, array_agg(DISTINCT s.blob_id)
 FROM symbol AS s
-WHERE s.folded = ANY(%(folded)s::text[])
+WHERE s.folded = ANY(%(folded)s::text[]) AND s.name IN (SELECT unnest(%(names)s::text[]))
   AND s.kind <> ALL ('{attribute,entry,enumerator,field,item,section,key,selector,variable}'::text[])
-GROUP BY s.folded
+GROUP BY s.name
 HAVING count(DISTINCT s.blob_id) <= %(most)s;
 
 -- name: hashes

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from codebase_mcp.changes.likely import plain_name
-from codebase_mcp.context.task import Task
+from codebase_mcp.context.task import Task, TaskPath
 from codebase_mcp.model import FileKind
 from codebase_mcp.search.exact import TextFile
 
@@ -47,6 +47,11 @@ COLUMNS = (
 # A reason that counts less than this share of the strongest is not told.
 _TOLD_SHARE = 0.25
 _MOST_REASONS = 2
+
+# Folders in which packages are installed; below some of them a package has a folder of its own.
+_PACKAGES = frozenset({"site-packages", "dist-packages", "node_modules", "gems"})
+
+_HUNK_LEAD = 3
 
 
 class FileTable:
@@ -144,17 +149,14 @@ def add_paths(features: Features, task: Task) -> dict[int, list[int]]:
     Returns the lines that it names, by file.
     """
     lines: defaultdict[int, list[int]] = defaultdict(list)
-    frames = sorted(
-        {path.frame for path in task.paths if path.frame is not None and not path.is_library}
-    )
-    for path in task.paths:
-        if path.is_library:
-            continue
+    own = [path for path in task.paths if not path.is_library or _is_installed(features, path)]
+    frames = sorted({path.frame for path in own if path.frame is not None})
+    for path in own:
         matches = list(_matching(features, path.path))
         for row, share in matches:
             line = f":{path.line}" if path.line else ""
-            if path.line and path.origin != "change":
-                lines[row].append(path.line)
+            if path.line:  # a hunk begins with lines that it does not change
+                lines[row].append(path.line + (_HUNK_LEAD if path.origin == "change" else 0))
             if path.origin == "trace" and path.frame is not None:
                 number = frames.index(path.frame) + 1
                 reason = f"in the trace{line}, frame {path.frame}"
@@ -166,6 +168,17 @@ def add_paths(features: Features, task: Task) -> dict[int, list[int]]:
             else:
                 features.put("named", row, share, f"named in the task{line}", share)
     return lines
+
+
+def _is_installed(features: Features, path: TaskPath) -> bool:
+    """Whether a path among installed packages is that of an installed copy of a file."""
+    parts = normpath(path.path.replace("\\", "/").lower()).split("/")
+    shared = max(
+        (_common_end(features.files[row].path.lower().split("/"), parts)
+         for row in features.table.by_name.get(parts[-1], ())),
+        default=0,
+    )  # fmt: skip
+    return shared > 1 and not _PACKAGES.isdisjoint(parts[:-shared][-2:])
 
 
 def add_scopes(features: Features, task: Task) -> None:

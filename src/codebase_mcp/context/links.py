@@ -8,7 +8,7 @@ followed in both directions.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from math import log2
 
@@ -131,36 +131,39 @@ Link = tuple[int, int, str, float]
 async def _used_by(tx: Transaction, blobs: Sequence[int]) -> list[Link]:
     """The texts that define what some texts use."""
     rows = await tx.fetch_all(_SQL["used_in"], blobs=array_literal(blobs))
-    used = {
-        blob_id: {fold(name): name for name in names if len(name) > 2} for blob_id, names in rows
-    }
-    every = list({name for names in used.values() for name in names})
-    found = await tx.fetch_all(_SQL["definers"], folded=every, most=_MOST_DEFINERS)
-    definers: Mapping[str, Sequence[int]] = dict(found)
+    definers = await _definers(tx, {name for _, names in rows for name in names if len(name) > 2})
     return [
-        (blob_id, target, written, 1 / len(definers[name]))
-        for blob_id, names in used.items()
-        for name, written in names.items()
+        (blob_id, target, name, 1 / len(definers[name]))
+        for blob_id, names in rows
+        for name in names
         for target in definers.get(name, ())
         if target != blob_id
     ]
 
 
+async def _definers(tx: Transaction, names: Collection[str]) -> dict[str, list[int]]:
+    """The texts that define some names, of names that few define."""
+    found = await tx.fetch_all(
+        _SQL["definers"],
+        folded=list(set(map(fold, names))),
+        names=list(names),
+        most=_MOST_DEFINERS,
+    )
+    return dict(found)
+
+
 async def _users_of(tx: Transaction, blobs: Sequence[int]) -> list[Link]:
     """The texts that use what some texts define."""
     rows = await tx.fetch_all(_SQL["defined_in"], blobs=array_literal(blobs))
-    folded = list({name for _, _, name in rows})
-    few: dict[str, list[int]] = dict(
-        await tx.fetch_all(_SQL["definers"], folded=folded, most=_MOST_DEFINERS)
-    )
-    names = list(dict.fromkeys(name for _, name, each in rows if each in few))[:_LINK_NAMES]
+    few = await _definers(tx, {name for _, name in rows})
+    names = list(dict.fromkeys(name for _, name in rows if name in few))[:_LINK_NAMES]
     users: defaultdict[str, list[int]] = defaultdict(list)
     for name, blob_id in await tx.fetch_all(_SQL["using"], names=names, most=_MOST_USERS + 1):
         users[name].append(blob_id)
     return [
-        (blob_id, target, name, 1 / (len(few[folded]) * log2(1 + len(users[name]))))
-        for blob_id, name, folded in rows
-        if folded in few and 0 < len(users[name]) <= _MOST_USERS
+        (blob_id, target, name, 1 / (len(few[name]) * log2(1 + len(users[name]))))
+        for blob_id, name in rows
+        if name in few and 0 < len(users[name]) <= _MOST_USERS
         for target in users[name]
         if target != blob_id
     ]

@@ -94,7 +94,8 @@ def read_task(text: str) -> Task:
         MAX_MESSAGES,
     )
     title = prose.title or next(iter([*failures.messages, *messages, *output.titles]), "")
-    title = (title or next(filter(None, map(str.strip, lines)), ""))[:MAX_SENTENCE_CHARS]
+    others = (line.strip() for number, line in enumerate(lines) if number not in diff.lines)
+    title = (title or next(filter(None, others), ""))[:MAX_SENTENCE_CHARS]
     return Task(
         text=text,
         title=title,
