@@ -154,3 +154,23 @@ async def test_definitions_have_their_lines(ask: Callable[..., object]) -> None:
     file = next(f for f in report.context.files if f.path == "src/shop/prices.py")
     assert (file.definitions[0].name, file.definitions[0].start_line) == ("price_of", 1)
     assert file.definitions[0].content is not None
+
+
+async def test_a_diff_alone_leads_to_the_users_of_what_it_changes(
+    ask: Callable[..., object],
+) -> None:
+    diff = """\
+diff --git a/src/shop/prices.py b/src/shop/prices.py
+index 1c2d3e4..5f6a7b8 100644
+--- a/src/shop/prices.py
++++ b/src/shop/prices.py
+@@ -1,2 +1,2 @@
+-def price_of(item):
++def price_of(item, currency):
+     if item.price is None:
+"""
+    report = await ask(diff, given=())
+    assert report.task.title == ""
+    report = await ask(diff, given=("src/shop/prices.py",), want=("change",))
+    assert report.context.files[0].path == "src/shop/cart.py"
+    assert "uses price_of of prices.py, which the diff changes" in report.context.files[0].reasons

@@ -189,7 +189,7 @@ class Gatherer:
             }
             for name, reached in seeds.items():
                 add_neighbours(features, reached, name)
-                await add_links(tx, features, reached, name)
+                await add_links(tx, features, reached, name, frozenset(task.changed))
                 for snapshot, past in commits:
                     add_together(features, snapshot, past, reached, name)
         return defined

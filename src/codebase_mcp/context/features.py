@@ -36,6 +36,7 @@ COLUMNS = (
     "commits", "best_commit", "recent", "churn",
     "together_given", "likely_given", "together_likely", "likely_likely",
     "uses_given", "used_by_given", "uses_likely", "used_by_likely",
+    "uses_changed_given", "uses_changed_likely",
     "near_given", "near_likely",
     "name_of_given", "name_of_likely", "folder_of_given", "folder_of_likely",
     "is_code", "is_test", "is_docs", "is_config", "is_other", "main_language",

@@ -94,32 +94,39 @@ def _add_shares(
         features.put(column, row, min(total, _MOST_SUM))
 
 
-async def add_links(tx: Transaction, features: Features, seeds: Sequence[Seed], name: str) -> None:
-    """The files that use what some files define, and that define what these use."""
-    weights = {features.files[s.row].text_id: s.weight for s in seeds}
-    blobs = [blob_id for blob_id in weights if blob_id is not None]
-    if not blobs:
+async def add_links(
+    tx: Transaction,
+    features: Features,
+    seeds: Sequence[Seed],
+    name: str,
+    changed: Collection[str] = (),
+) -> None:
+    """The files that use what some files define, and that define what these use.
+
+    ``name`` is of the columns, ``changed`` are words of a diff.
+    """
+    of_text = {
+        text_id: seed for seed in seeds if (text_id := features.files[seed.row].text_id) is not None
+    }
+    if not of_text:
         return
-    own = {seed.row for seed in seeds}
-    of_blob = {features.files[s.row].text_id: features.files[s.row].path for s in seeds}
-    forward = await _used_by(tx, blobs)
-    backward = await _users_of(tx, blobs)
-    for column, links, verb in (
-        (f"used_by_{name}", forward, "used by"),
-        (f"uses_{name}", backward, "uses"),
-    ):
+    backward = await _users_of(tx, list(of_text), changed)
+    for column, links, reason in (
+        (f"used_by_{name}", await _used_by(tx, list(of_text)), "{path} uses its {name}"),
+        (f"uses_{name}", backward, "uses {name} of {path}"),
+        (f"uses_changed_{name}", [link for link in backward if link[2] in changed],
+         "uses {name} of {path}, which the diff changes"),
+    ):  # fmt: skip
         sums: defaultdict[int, float] = defaultdict(float)
-        for blob_id, target, each, share in links:
+        for text_id, target, used, share in links:
+            seed = of_text[text_id]
+            path = features.files[seed.row].path.rpartition("/")[2]
+            value = share * seed.weight
             for row in features.by_text.get(target, ()):
-                if row in own:
-                    continue
-                value = share * weights[blob_id]
-                sums[row] += value
-                path = of_blob[blob_id].rpartition("/")[2]
-                reason = (
-                    f"{path} uses its {each}" if verb == "used by" else f"uses {each} of {path}"
-                )
-                features.put(column, row, 0, reason, 0.9 * value)
+                if all(row != other.row for other in seeds):
+                    sums[row] += value
+                    told = reason.format(path=path, name=used)
+                    features.put(column, row, 0, told, 0.9 * value)
         for row, total in sums.items():
             features.put(column, row, min(total, _MOST_SUM))
 
@@ -152,11 +159,12 @@ async def _definers(tx: Transaction, names: Collection[str]) -> dict[str, list[i
     return dict(found)
 
 
-async def _users_of(tx: Transaction, blobs: Sequence[int]) -> list[Link]:
-    """The texts that use what some texts define."""
+async def _users_of(tx: Transaction, blobs: Sequence[int], first: Collection[str]) -> list[Link]:
+    """The texts that use what some texts define; of too many names the ``first`` are kept."""
     rows = await tx.fetch_all(_SQL["defined_in"], blobs=array_literal(blobs))
     few = await _definers(tx, {name for _, name in rows})
-    names = list(dict.fromkeys(name for _, name in rows if name in few))[:_LINK_NAMES]
+    names = sorted(dict.fromkeys(name for _, name in rows if name in few),
+                   key=lambda name: name not in first)[:_LINK_NAMES]  # fmt: skip
     users: defaultdict[str, list[int]] = defaultdict(list)
     for name, blob_id in await tx.fetch_all(_SQL["using"], names=names, most=_MOST_USERS + 1):
         users[name].append(blob_id)

@@ -79,6 +79,28 @@ def test_the_innermost_own_frame_counts_most(features: Features) -> None:
     assert features.reasons(2) == ("in the trace:7, frame 2",)
 
 
+@pytest.mark.parametrize(
+    ("path", "is_own"),
+    [
+        ("/opt/env/lib/python3.11/site-packages/net/client.py", True),
+        ("/home/me/node_modules/shop/net/client.py", True),
+        ("/usr/lib/python3.11/net/client.py", False),
+        ("/opt/env/site-packages/client.py", False),
+    ],
+)
+def test_a_frame_in_an_installed_copy_is_one_of_ours(
+    features: Features, path: str, is_own: bool
+) -> None:
+    add_paths(features, Task("", "", paths=(TaskPath(path, "trace", 7, None, 1, True),)))
+    assert bool(features.columns["frame"][2]) == is_own
+
+
+def test_the_lines_of_a_hunk_are_behind_its_head(features: Features) -> None:
+    assert add_paths(features, Task("", "", paths=(TaskPath("net/client.py", "change", 40),))) == {
+        2: [43]
+    }
+
+
 def test_a_component_is_a_file_or_a_folder(features: Features) -> None:
     add_scopes(features, Task("", "", scopes=("net",)))
     assert set(told(features, "scope")) == {

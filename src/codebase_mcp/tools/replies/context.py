@@ -107,10 +107,6 @@ def _some(paths: Sequence[str]) -> str:
 def _files(report: ContextReport, room: int) -> list[str]:
     """The files, as many as there is room for, and how many are left out."""
     files, is_outside = report.context.files, outside_note(report) is not None
-    is_full = len(files) == report.question.limit
-    beyond = report.context.candidates - len(files) if is_full else 0
-    tail = [f"more (limit): {counted(beyond, 'file')}"] if beyond > 0 else []
-    room -= size_of(tail)
     likely = [f for rank, f in enumerate(files) if rank < FIRST or f.probability >= LIKELY]
     headings = [_heading(report, rank, file) for rank, file in enumerate(likely, 1)]
     shown = _fitting(headings, room - _REST_CHARS if is_outside else room // 2)
@@ -122,7 +118,7 @@ def _files(report: ContextReport, room: int) -> list[str]:
         line.append(f"more (max_chars): {counted(len(others) - count, 'file')}")
     if not is_outside:
         _add_code(blocks, listed, room - size_of(line))
-    return [*(text for block in blocks for text in block), *line, *tail]
+    return [*(text for block in blocks for text in block), *line]
 
 
 def _heading(report: ContextReport, rank: int, file: NeededFile) -> str:
