@@ -144,7 +144,7 @@ def test_training_tasks_are_all_asked_of_one_state_before_them(history: History)
     history.commit("A file that is new to everybody", "src/new.py")
     last = history.commit("Close the pool with its waiters", "src/pool.py", "src/wait.py")
     lost = history.commit("Let the new file close the pool", "src/new.py", "src/wait.py")
-    made = list(training_samples(history.repository, changes=3, with_named=False))
+    made = list(training_samples(history.repository, changes=3))
     assert {sample.state for sample in made} == {state}
     assert [(sample.commit, sample.age) for sample in made if sample.task == "issue2code"] == [
         (first, 1),
@@ -152,20 +152,37 @@ def test_training_tasks_are_all_asked_of_one_state_before_them(history: History)
     ]
     assert lost not in {sample.commit for sample in made}  # src/new.py did not exist
     history.commit("Another try at closing the pool", "src/pool.py", "src/wait.py")
-    assert list(training_samples(history.repository, changes=99, with_named=False))
+    assert list(training_samples(history.repository, changes=99))
 
 
 def test_half_of_the_long_messages_are_asked_as_their_first_line_too(history: History) -> None:
     for number in range(20):
         message = f"Wait longer after failure {number}\n\nIt was too short."
         history.commit(message, "src/retry.py", "src/wait.py")
-    made = list(training_samples(history.repository, changes=19, with_named=False))
+    made = list(training_samples(history.repository, changes=19))
     subjects = [sample for sample in made if sample.task == "subject2code"]
     assert 4 <= len(subjects) <= 15
     for sample in subjects:
         assert sample.text.startswith("Wait longer after failure")
         assert "\n" not in sample.text
         assert sample.gold == ("src/retry.py", "src/wait.py")
+
+
+def test_training_has_failing_tests_traces_and_messages_that_name_a_file(history: History) -> None:
+    for number in range(12):
+        paths = "src/retry.py", "src/wait.py", "tests/test_pool.py"
+        history.commit(f"Wait longer after failure {number}", *paths)
+    history.commit("Wait longer, changes retry.py and more", "src/retry.py", "src/wait.py")
+    made = list(training_samples(history.repository, changes=20))
+    by_task = {sample.task: sample for sample in made}
+    assert by_task["named2code"].text.startswith("Wait longer, changes retry.py")
+    assert by_task["test2code"].text.startswith("tests/test_pool.py:")
+    assert by_task["test2code"].given == ()
+    assert "    at step0 (src/" in by_task["trace2code"].text
+    assert {sample.gold for sample in by_task.values() if sample.task.endswith("2code")} == {
+        ("src/retry.py", "src/wait.py")
+    }
+    assert len({sample.id for sample in made}) == len(made)
 
 
 def test_git_directories_are_recognized_in_a_folder(tmp_path: Path) -> None:

@@ -60,7 +60,7 @@ def training_samples(repository: Repository, changes: int) -> Iterator[Sample]:
     existing = set(git(repository.git_dir, "ls-tree", "-rz", "--name-only", state).split("\0"))
     since = git(repository.git_dir, "rev-list", "--no-merges", "--reverse", f"{state}..HEAD")
     ages = {commit: age for age, commit in enumerate(since.split(), 1)}
-    for change in chosen:
+    for change in reversed(chosen):
         if change.commit in ages:
             for sample in with_others(
                 change, tasks_of(repository, change, state, ages[change.commit]), existing

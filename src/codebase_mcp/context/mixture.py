@@ -47,14 +47,15 @@ class Mixture:
         """From the content of a file.
 
         Raises:
-            ValueError: it was fitted to other columns.
+            ValueError: it was fitted to columns that do not exist.
         """
-        if tuple(content["columns"]) != COLUMNS:
-            raise ValueError("The mixture was fitted to other columns")
+        if unknown := set(content["columns"]).difference(COLUMNS):
+            raise ValueError(f"The mixture was fitted to other columns: {sorted(unknown)}")
         trees = content["trees"]
+        numbers = np.array([COLUMNS.index(name) for name in content["columns"]], np.int64)
         return cls(
             base=content["base"],
-            columns=np.array([tree["columns"] for tree in trees], np.int64),
+            columns=numbers[np.array([tree["columns"] for tree in trees], np.int64)],
             thresholds=np.array([tree["thresholds"] for tree in trees], np.float64),
             values=np.array([tree["values"] for tree in trees], np.float64),
             depth=content["depth"],

@@ -41,7 +41,7 @@ def test_a_tree_goes_left_up_to_its_threshold() -> None:
 def test_a_mixture_of_other_columns_is_refused() -> None:
     content = json.loads(files("codebase_mcp.context").joinpath("mixture.json").read_text("utf-8"))
     with pytest.raises(ValueError, match="other columns"):
-        Mixture.from_json(content | {"columns": content["columns"][:-1]})
+        Mixture.from_json(content | {"columns": [*content["columns"][:-1], "moods"]})
 
 
 def test_without_candidates_nothing_here_answers() -> None:
