@@ -146,6 +146,8 @@ async def maintain_near_indexes(database: Database, project: Project) -> None:
                 async with asyncio.timeout(_CLEAN_UP_S):
                     await maintenance.drop_invalid()
             raise
+        # The server notices some time later that the session has ended.
+        await connection.execute(_SQL["unlock"], {"key": lock_key(schema, _LOCK)})
 
 
 async def _try_lock(connection: Connection, schema: str) -> bool:

@@ -2,6 +2,10 @@
 -- Take the lock for building these indexes in this schema, until the session ends.
 SELECT pg_catalog.pg_try_advisory_lock(%(key)s);
 
+-- name: unlock
+-- Release that lock.
+SELECT pg_catalog.pg_advisory_unlock(%(key)s);
+
 -- name: session
 -- The search path, and what a build may use in this session: one core, as searches need the others.
 SELECT pg_catalog.set_config('search_path', %(search_path)s, false),
