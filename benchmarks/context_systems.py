@@ -18,7 +18,7 @@ from codebase_mcp.app.app import App
 from codebase_mcp.app.context import ContextQuestion, ContextReport
 from codebase_mcp.app.evaluation.scoring import CHARS_PER_TOKEN
 from codebase_mcp.changes.impact import change_named
-from codebase_mcp.context.task import MAX_TASK_CHARS
+from codebase_mcp.context.answer import MAX_TASK_CHARS
 from codebase_mcp.search.search import Request
 from context_bm25 import FileWords
 from context_samples import Sample

@@ -19,7 +19,6 @@ import argparse
 import asyncio
 import json
 import random
-import subprocess
 import sys
 import time
 from collections import defaultdict
@@ -32,28 +31,18 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 try:
     from context_samples import Repository, git, read_list, repositories_in
+    from context_trees import StateClone
 finally:
     sys.path.pop(0)
 
 from codebase_mcp.access.identity import ANONYMOUS
 from codebase_mcp.app.app import App
 from codebase_mcp.app.evidence import candidates
-from codebase_mcp.context.task import MAX_TASK_CHARS
+from codebase_mcp.context.answer import MAX_TASK_CHARS
 from codebase_mcp.settings.loading import Settings
 
 FOREIGN = "foreign"
 FOREIGN_TASKS = 6
-
-
-def lay_out(repository: Repository, state: str, tree: Path) -> bool:
-    """Check out a state with no later history; whether that was possible."""
-    subprocess.run(["git", "init", "-q", str(tree)], check=True)
-    objects = repository.git_dir / "objects"
-    (tree / ".git/objects/info").mkdir(exist_ok=True)
-    (tree / ".git/objects/info/alternates").write_text(f"{objects.resolve()}\n", encoding="utf-8")
-    (tree / ".git/HEAD").write_text(f"{state}\n", encoding="utf-8")
-    checkout = ["git", "-C", str(tree), "checkout", "-q", "-f", "--detach", state]
-    return subprocess.run(checkout, check=False, capture_output=True).returncode == 0
 
 
 async def collect(
@@ -64,8 +53,8 @@ async def collect(
     tree: Path,
 ) -> dict[str, Any] | None:
     """The evidence for the tasks of a repository, which share a state, and for some of others."""
-    state = samples[0]["state"]
-    if not lay_out(repository, state, tree):
+    state, clone = samples[0]["state"], StateClone(repository, tree)
+    if not clone.move_to(state):
         print(f"{repository.name}: {state} cannot be laid out", file=sys.stderr)
         return None
     project = repository.name.partition("/")[2].lower().replace(".", "-").replace("_", "-")
@@ -73,15 +62,14 @@ async def collect(
     scope = await app.scopes.resolve(project, ANONYMOUS)
     parts = defaultdict[str, list[Any]](list)
     for number, sample in enumerate([*samples, *foreign]):
+        is_own = sample["repo"] == repository.name
         # The index is that of the state, but earlier commits are those of the task's own time.
-        parent = state if sample["repo"] != repository.name else f"{sample['commit']}^"
-        (tree / ".git/HEAD").write_text(git(repository.git_dir, "rev-parse", parent), "utf-8")
+        clone.git("update-ref", "--no-deref", "HEAD", f"{sample['commit']}^" if is_own else state)
         text = sample["text"][:MAX_TASK_CHARS]
         evidence = await app.context.evidence.gather(scope, text, sample["given"])
         features, given = evidence.features, set(evidence.given)
         rows = [row for row in candidates(features) if row not in given]
         paths = [features.files[row].path for row in rows]
-        is_own = sample["repo"] == repository.name
         changed, gold = set[str](), set[str]()
         if is_own:
             changed, gold = changed_by(repository, sample["commit"]), set(sample["gold"])

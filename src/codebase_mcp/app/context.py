@@ -18,28 +18,19 @@ from codebase_mcp.app.scopes import (
     ReportProgress,
     again_if_dropped,
 )
-from codebase_mcp.chunking.lines import split_lines
 from codebase_mcp.context.answer import Context, NeededDefinition, NeededFile, Outside, Role
 from codebase_mcp.context.features import COLUMNS, Features, Floats
 from codebase_mcp.context.mixture import Probabilities, mixture
 from codebase_mcp.context.task import Task
-from codebase_mcp.database.literals import array_literal
 from codebase_mcp.database.projects import Project
-from codebase_mcp.database.queries import load_queries
 from codebase_mcp.model import WORKTREE, FileKind
 from codebase_mcp.search.search import Searcher
 from codebase_mcp.secrets.masking import mask_token
+from codebase_mcp.symbols.storage import load_around, load_texts
 
 if TYPE_CHECKING:
     from codebase_mcp.app.app import App
     from codebase_mcp.search.hits import Hit
-
-_SYMBOLS = load_queries("codebase_mcp.symbols", "symbols.sql")
-_TEXTS = load_queries("codebase_mcp.search", "exact.sql")
-
-_CHANGE: Role = "change"
-_READ: Role = "read"
-_TEST: Role = "test"
 
 # Below this probability a cause elsewhere is not mentioned. Traces of libraries alone make "not
 # elsewhere" this many times less probable.
@@ -190,19 +181,14 @@ class ContextSearch:
         ][:_MOST_LINES]
         if not places:
             return of_row
-        ids = [text_id for _, text_id, _ in places]
         async with self._app.database.bounded_read(project) as tx:
-            around, texts = await tx.fetch_many([
-                (_SYMBOLS["around"], {"blobs": ids, "lines": [line for *_, line in places],
-                                      "items": False}),
-                (_TEXTS["texts"], {"ids": array_literal(ids)}),
-            ])  # fmt: skip
-        content = {text_id: split_lines(text) for text_id, text in texts}
+            around = await load_around(tx, {(text_id, line) for _, text_id, line in places})
+            content = await load_texts(tx, {text_id for _, text_id, _ in places})
         for row, text_id, line in places:
-            inside = [(qualified, start, end) for blob_id, _, qualified, _, start, end, _ in around
-                      if blob_id == text_id and start <= line <= end]  # fmt: skip
-            near = (None, max(line - _AROUND, 1), line + _AROUND)
-            name, start, end = inside[-1] if inside else near
+            name, start, end = None, max(line - _AROUND, 1), line + _AROUND
+            if inside := around.get((text_id, line)):
+                innermost = inside[-1]
+                name, start, end = innermost.qualified, innermost.start_line, innermost.end_line
             lines = content.get(text_id, [])[start - 1 : end]
             if lines and all(d.start_line != start for d in of_row[row]):
                 of_row[row].append(
@@ -236,13 +222,14 @@ def with_roles(
     needed: list[tuple[int, Role, float]] = []
     changes = 0
     for row, probability in likeliest:
-        kind, role = features.kind(row), _READ
+        kind = features.kind(row)
+        role: Role = "read"
         if kind is FileKind.TEST:
-            role = _TEST
+            role = "test"
         elif kind in (FileKind.CODE, FileKind.CONFIG):
             is_first = kind is FileKind.CODE and changes < _LEAST_CHANGES
             is_likely = probability >= _LEAST_CHANGE or is_first
-            role = _CHANGE if is_likely or _READ not in wanted else _READ
+            role = "change" if is_likely or "read" not in wanted else "read"
             changes += kind is FileKind.CODE
         if role in wanted:
             needed.append((row, role, probability))

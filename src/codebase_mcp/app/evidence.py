@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
 from collections import OrderedDict
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
@@ -13,10 +12,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from codebase_mcp.app.exact import load_snapshots
 from codebase_mcp.app.scopes import CallScope
 from codebase_mcp.app.text_scan import Table, TextQuestion
-from codebase_mcp.app.views import nothing_indexed
 from codebase_mcp.changes.impact import MAX_COMMIT_PATHS
 from codebase_mcp.context.commits import PastCommit, add_commits, add_together, likeness
 from codebase_mcp.context.features import (
@@ -36,14 +33,15 @@ from codebase_mcp.database.projects import Project
 from codebase_mcp.database.queries import load_queries
 from codebase_mcp.database.transaction import Row
 from codebase_mcp.embedding.embedder import as_sent
-from codebase_mcp.errors import CodebaseError, SnapshotDropped
+from codebase_mcp.errors import CodebaseError
 from codebase_mcp.index.commit_history import texts_version
 from codebase_mcp.model import WORKTREE
+from codebase_mcp.search.literal import ExactText, fitting_texts
 from codebase_mcp.search.query import inverse_frequencies, parse_query
 from codebase_mcp.search.ranking import Ranking
 from codebase_mcp.search.scope import FileFilters, ScopedSnapshot
 from codebase_mcp.search.search import SearchedSnapshots, Searcher
-from codebase_mcp.search.text_pattern import MAX_PATTERN_CHARS, TextQuery
+from codebase_mcp.search.text_pattern import TextQuery
 from codebase_mcp.source.git import commit_at_head
 from codebase_mcp.source.git_directory import git_repository_at
 from codebase_mcp.source.git_objects import list_tree
@@ -65,7 +63,7 @@ _COMMIT_CHARS = 600
 _MOST_COMMITS = 2_000
 _MOST_ALIKE = 60
 
-# From so many of the likeliest files by plain evidence others are reached.
+# Other files are reached from this many of the likeliest ones, by evidence that needs no links.
 _SEEDS = 8
 _MOST_RANKS = 10
 _MOST_MESSAGES = 5
@@ -162,13 +160,7 @@ class Gatherer:
     ) -> tuple[tuple[ScopedSnapshot, ...], Features]:
         """Some snapshots, and columns for their files."""
         async with self._app.database.bounded_read(project) as tx:
-            snapshots = await load_snapshots(tx, ids)
-            if ids is not None and len(snapshots) < len(ids):
-                self._app.views.forget()
-                raise SnapshotDropped
-            if not snapshots and ids is None:
-                raise nothing_indexed()
-            tables = await self._app.exact.load_tables(tx, project, snapshots)
+            snapshots, tables = await self._app.exact.load_files(tx, project, ids)
         return snapshots, Features(self._table(project, snapshots, tables))
 
     async def _reach(
@@ -258,13 +250,11 @@ class Gatherer:
         texts: Sequence[str],
     ) -> dict[int, int]:
         """The files that hold any of some texts literally, each with how many of its lines do."""
-        pattern = ""
-        for text in map(re.escape, texts):
-            if len(pattern) + len(text) < MAX_PATTERN_CHARS:
-                pattern = f"{pattern}|{text}" if pattern else text
-        if not pattern:
+        fitting = fitting_texts(texts)
+        if not fitting:
             return {}
-        question = TextQuestion(TextQuery(pattern, regex=True, ignore_case=False), limit=1)
+        pattern, is_regex = ExactText(fitting, is_whole=False).pattern
+        question = TextQuestion(TextQuery(pattern, regex=is_regex, ignore_case=False), limit=1)
         ids = [snapshot.id for snapshot in snapshots]
         found = await self._app.exact.lines_in_index(project, ids, question)
         return {

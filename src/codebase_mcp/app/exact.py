@@ -188,13 +188,7 @@ class ExactSearch:
     ) -> TextScan:
         """Everything that a scan of the snapshots needs."""
         async with self._database.bounded_read(project) as tx:
-            snapshots = await load_snapshots(tx, ids)
-            if ids is not None and len(snapshots) < len(ids):
-                self._views().forget()
-                raise SnapshotDropped
-            if not snapshots and ids is None:
-                raise nothing_indexed()
-            tables = await self.load_tables(tx, project, snapshots)
+            snapshots, tables = await self.load_files(tx, project, ids)
             has_ranges = chosen is not None and chosen.ranges
             return TextScan(
                 question=question,
@@ -212,6 +206,23 @@ class ExactSearch:
                 until=time.monotonic() + MAX_SCAN_S,
             )
 
+    async def load_files(
+        self, tx: Transaction, project: Project, ids: Collection[int] | None
+    ) -> tuple[tuple[ScopedSnapshot, ...], dict[int, Table]]:
+        """Some snapshots, or those of the files on disk, and the files of each.
+
+        Raises:
+            SnapshotDropped: a snapshot is gone.
+            ProjectNotFound: nothing is indexed.
+        """
+        snapshots = await _snapshots(tx, ids)
+        if ids is not None and len(snapshots) < len(ids):
+            self._views().forget()
+            raise SnapshotDropped
+        if not snapshots and ids is None:
+            raise nothing_indexed()
+        return snapshots, await self._load_tables(tx, project, snapshots)
+
     async def lines_in_index(
         self, project: Project, snapshot_ids: Collection[int], question: TextQuestion
     ) -> list[FileMatches] | None:
@@ -220,7 +231,7 @@ class ExactSearch:
         None if copying the texts first would take long: then they are copied in the background.
         """
         async with self._database.bounded_read(project) as tx:
-            snapshots = await load_snapshots(tx, snapshot_ids)
+            snapshots = await _snapshots(tx, snapshot_ids)
             scan = await self.scan_index(
                 tx, project, snapshots, question, None, within_s=MAX_SCAN_S, most=_FEW_TEXTS
             )
@@ -241,7 +252,7 @@ class ExactSearch:
         most: int = 0,
     ) -> TextScan | None:
         """A complete scan of an index; None if more than ``most`` texts have to be copied first."""
-        tables = await self.load_tables(tx, project, snapshots)
+        tables = await self._load_tables(tx, project, snapshots)
         texts = {}
         for snapshot in snapshots:
             is_few = len(tables[snapshot.id]) <= most
@@ -270,7 +281,7 @@ class ExactSearch:
     async def _copy_texts(self, project: Project, snapshots: Sequence[ScopedSnapshot]) -> None:
         with suppress(CodebaseError):  # the search that needs them will say why
             async with self._database.bounded_read(project) as tx:
-                tables = await self.load_tables(tx, project, snapshots)
+                tables = await self._load_tables(tx, project, snapshots)
                 for snapshot in snapshots:
                     await self._images.texts_of(tx, *_image_of(project, snapshot, tables))
 
@@ -281,7 +292,7 @@ class ExactSearch:
             task.cancel()
         await asyncio.gather(*copying, return_exceptions=True)
 
-    async def load_tables(
+    async def _load_tables(
         self, tx: Transaction, project: Project, snapshots: Sequence[ScopedSnapshot]
     ) -> dict[int, Table]:
         """The files of each snapshot, from memory if they are the same as before."""
@@ -361,9 +372,7 @@ async def _definers(tx: Transaction, matcher: TextMatcher) -> frozenset[int]:
     return frozenset(text_id for text_id, name in rows if matcher.is_name(name))
 
 
-async def load_snapshots(
-    tx: Transaction, ids: Collection[int] | None
-) -> tuple[ScopedSnapshot, ...]:
+async def _snapshots(tx: Transaction, ids: Collection[int] | None) -> tuple[ScopedSnapshot, ...]:
     """Some snapshots, or those of the files on disk."""
     rows = await tx.fetch_all(_SCOPE, ids=None if ids is None else array_literal(ids))
     return tuple(map(ScopedSnapshot.from_row, rows))

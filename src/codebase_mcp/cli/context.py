@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, get_args
 from codebase_mcp.cli.asking import show
 from codebase_mcp.cli.output import print_json, reply_budget, warn
 from codebase_mcp.cli.shell import later_progress_bar, open_shell
-from codebase_mcp.context.answer import Role
+from codebase_mcp.context.answer import MAX_TASK_CHARS, Role
 from codebase_mcp.errors import InvalidInput
 from codebase_mcp.settings.loading import Settings
-from codebase_mcp.tools.rules import MAX_TASK_CHARS
 
 if TYPE_CHECKING:
     from collections.abc import Collection

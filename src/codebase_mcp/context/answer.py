@@ -8,6 +8,8 @@ from uuid import UUID
 
 from codebase_mcp.model import WORKTREE, FileKind
 
+MAX_TASK_CHARS = 50_000
+
 Role = Literal["change", "read", "test"]
 """What to do with a file: change it, read it, or run it as a test."""
 

@@ -173,12 +173,8 @@ def add_paths(features: Features, task: Task) -> dict[int, list[int]]:
 
 def _is_installed(features: Features, path: TaskPath) -> bool:
     """Whether a path among installed packages is that of an installed copy of a file."""
-    parts = normpath(path.path.replace("\\", "/").lower()).split("/")
-    shared = max(
-        (_common_end(features.files[row].path.lower().split("/"), parts)
-         for row in features.table.by_name.get(parts[-1], ())),
-        default=0,
-    )  # fmt: skip
+    parts = _parts(path.path)
+    shared = max(_shared_ends(features, parts).values(), default=0)
     return shared > 1 and not _PACKAGES.isdisjoint(parts[:-shared][-2:])
 
 
@@ -206,14 +202,24 @@ def rows_of_path(features: Features, path: str) -> list[int]:
 
 def _matching(features: Features, path: str) -> Iterator[tuple[int, float]]:
     """The files that share the longest end with a path, with how sure that is."""
-    parts = normpath(path.replace("\\", "/").lower()).split("/")
-    candidates = features.table.by_name.get(parts[-1], ())
-    shared = {row: _common_end(features.files[row].path.lower().split("/"), parts)
-              for row in candidates}  # fmt: skip
+    shared = _shared_ends(features, _parts(path))
     longest = max(shared.values(), default=0)
     best = [row for row, count in shared.items() if count == longest]
     for row in best:
         yield row, 1 / len(best)
+
+
+def _parts(path: str) -> list[str]:
+    """The folders and the name of a path that may be from another machine."""
+    return normpath(path.replace("\\", "/").lower()).split("/")
+
+
+def _shared_ends(features: Features, parts: Sequence[str]) -> dict[int, int]:
+    """The files of the same name, each with how many parts from the end on are equal."""
+    return {
+        row: _common_end(features.files[row].path.lower().split("/"), parts)
+        for row in features.table.by_name.get(parts[-1], ())
+    }
 
 
 def _common_end(a: Sequence[str], b: Sequence[str]) -> int:

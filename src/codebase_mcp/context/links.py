@@ -110,6 +110,7 @@ async def add_links(
     }
     if not of_text:
         return
+    own = {seed.row for seed in seeds}
     backward = await _users_of(tx, list(of_text), changed)
     for column, links, reason in (
         (f"used_by_{name}", await _used_by(tx, list(of_text)), "{path} uses its {name}"),
@@ -123,7 +124,7 @@ async def add_links(
             path = features.files[seed.row].path.rpartition("/")[2]
             value = share * seed.weight
             for row in features.by_text.get(target, ()):
-                if all(row != other.row for other in seeds):
+                if row not in own:
                     sums[row] += value
                     told = reason.format(path=path, name=used)
                     features.put(column, row, 0, told, 0.9 * value)

@@ -184,7 +184,7 @@ class _Reader:
         return is_template and self._open_section(stripped)
 
     def _open_section(self, heading: str) -> bool:
-        """Begin a section. A heading that is none of templates is a paragraph."""
+        """Begin a section. A heading that no template has is a paragraph."""
         self._close()
         kind = section_kind(heading)
         self.is_dropped = kind == "dropped" and bool(self.prose.paragraphs)

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
+from codebase_mcp.context.answer import MAX_TASK_CHARS
 from codebase_mcp.context.diffs import read_diff, without_log
 from codebase_mcp.context.messages import bare_message, distinct, quoted, read_failures
 from codebase_mcp.context.names import (
@@ -22,9 +23,8 @@ from codebase_mcp.context.paths import Origin, TaskPath, mentioned_paths
 from codebase_mcp.context.prose import MAX_SENTENCE_CHARS, Prose, read_prose, without_urls
 from codebase_mcp.context.traces import read_traces
 
-__all__ = ["MAX_TASK_CHARS", "Origin", "Task", "TaskPath", "read_task"]
+__all__ = ["Origin", "Task", "TaskPath", "read_task"]
 
-MAX_TASK_CHARS = 50_000
 MAX_NAMES = 60
 MAX_MESSAGES = 12
 MAX_SENTENCES = 40
@@ -139,7 +139,7 @@ def _mentions(prose: Prose) -> Iterator[TaskPath]:
 
 
 def _paths(paths: Iterable[TaskPath]) -> tuple[TaskPath, ...]:
-    """The paths, each place once; a mention of a file that stands elsewhere with a line is none."""
+    """The paths, each with its line once; without mentions of files that are named elsewhere."""
     kept: dict[tuple[str, int | None, int | None], TaskPath] = {}
     names: set[str] = set()
     for path in paths:

@@ -6,9 +6,8 @@ What has the text comes before everything else.
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
 
 from codebase_mcp.search.query import without_courtesy
 
@@ -21,7 +20,7 @@ _NAME = re.compile(r"[.~]?[\w$'\u2019]+(?:(?:\.|::|->|#|/|\\)[\w$'\u2019]+)*[!?]
 _AROUND = "\"'`()[]{}<>,.;:?!…*"
 
 # A pattern has at most this many characters, and a task may quote many texts.
-_MOST_CHARS = 1_000
+MAX_PATTERN_CHARS = 1_000
 
 # The name of an environment variable or an error, which is a text as often as a symbol.
 _UPPER_CASE = re.compile(r"[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+")
@@ -54,18 +53,22 @@ def exact_text(question: str) -> ExactText | None:
     is_whole = not re.search(r"\w", _QUOTED.sub("", question))
     # A word in quotes within a sentence is mostly a word of the question.
     texts = [text for text in quoted if is_whole or not text.isalpha()]
-    if fitting := _fitting(texts):
+    if fitting := fitting_texts(texts):
         return ExactText(fitting, is_whole)
     text = question.strip()
-    is_text = len(text) <= _MOST_CHARS and _is_text(text)
+    is_text = len(text) <= MAX_PATTERN_CHARS and _is_text(text)
     return ExactText((text,), is_whole=True) if is_text else None
 
 
-def _fitting(texts: Sequence[str]) -> tuple[str, ...]:
-    """The first texts that have room in a pattern."""
-    sizes = accumulate(len(re.escape(text)) + 1 for text in texts)
-    fitting = zip(texts, sizes, strict=True)
-    return tuple(text for text, size in fitting if size <= _MOST_CHARS)
+def fitting_texts(texts: Iterable[str]) -> tuple[str, ...]:
+    """The texts that have room together in a pattern, the first ones before others."""
+    fitting, size = [], 0
+    for text in texts:
+        more = len(re.escape(text)) + 1
+        if size + more <= MAX_PATTERN_CHARS:
+            fitting.append(text)
+            size += more
+    return tuple(fitting)
 
 
 def _is_text(text: str) -> bool:

@@ -18,8 +18,7 @@ from typing import Any
 import re2
 
 from codebase_mcp.errors import InvalidInput
-
-MAX_PATTERN_CHARS = 1_000
+from codebase_mcp.search.literal import MAX_PATTERN_CHARS
 
 # How much is searched between two looks at the clock.
 _SLICE_BYTES = 1 << 20

@@ -18,7 +18,7 @@ from codebase_mcp.symbols.hierarchy import CallTree, Implementation, call_tree, 
 from codebase_mcp.symbols.lookup import Place, at_place, definitions_named, file_at, resolve_uses
 from codebase_mcp.symbols.paths import CallPaths, call_paths
 from codebase_mcp.symbols.references import References, references_to
-from codebase_mcp.symbols.storage import MOST_FILES, load_items, load_outlines, load_texts
+from codebase_mcp.symbols.storage import MOST_FILES, load_around, load_outlines, load_texts
 
 Operation = Literal[
     "definition", "references", "callers", "callees", "path", "implementations", "outline"
@@ -269,7 +269,7 @@ async def _targets(
 async def _with_items(tx: Transaction, references: References) -> References:
     """The references with the items around them; a definition with uses in many keeps these."""
     lines = {(match.use.file.blob_id, match.use.line) for match in references.uses}
-    around = await load_items(tx, lines) if lines else {}
+    around = await load_around(tx, lines, items=True) if lines else {}
     inner: list[Symbol | None] = []
     for match in references.uses:
         items = around.get((match.use.file.blob_id, match.use.line), ())

@@ -225,9 +225,14 @@ def _places(lines: Collection[Line], *, items: bool) -> dict[str, object]:
     }
 
 
-async def load_items(tx: Transaction, lines: Collection[Line]) -> dict[Line, tuple[Symbol, ...]]:
-    """The items around some lines: entries of long literals, and branches of long switches."""
-    rows = await tx.fetch_all(SQL["around"], **_places(lines, items=True))
+async def load_around(
+    tx: Transaction, lines: Collection[Line], *, items: bool = False
+) -> dict[Line, tuple[Symbol, ...]]:
+    """The definitions around some lines, the outermost first.
+
+    With ``items`` the items: entries of long literals, and branches of long switches.
+    """
+    rows = await tx.fetch_all(SQL["around"], **_places(lines, items=items))
     return _around(rows, lines)
 
 

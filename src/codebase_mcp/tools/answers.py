@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from codebase_mcp.context.answer import MAX_TASK_CHARS
 from codebase_mcp.errors import InvalidInput
 from codebase_mcp.model import KINDS, FileKind
 from codebase_mcp.search.history import HistoryFilters
 from codebase_mcp.search.scope import FileFilters
 from codebase_mcp.search.search import Request
 from codebase_mcp.tools.rules import (
-    MAX_TASK_CHARS,
     check_directory,
     check_file_type,
     check_given,

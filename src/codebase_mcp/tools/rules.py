@@ -11,6 +11,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Literal
 from uuid import UUID
 
+from codebase_mcp.context.answer import MAX_TASK_CHARS
 from codebase_mcp.database.naming import validate_project_id
 from codebase_mcp.errors import InvalidInput
 from codebase_mcp.source.root import check_path
@@ -30,7 +31,6 @@ MAX_REF_CHARS = 1_000
 MAX_DIRECTORY_CHARS = 500
 MAX_NAME_CHARS = 200
 MAX_SESSION_ID_CHARS = 200
-MAX_TASK_CHARS = 50_000
 MAX_GIVEN = 100
 MAX_GIVEN_CHARS = 4_200
 MAX_TAGS = 20

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
 
-from codebase_mcp.context.task import MAX_TASK_CHARS, Task, read_task
+from codebase_mcp.context.answer import MAX_TASK_CHARS
+from codebase_mcp.context.task import Task, read_task
 
 ISSUE = """\
 [Bug]: `Retry.wait` ignores max_delay when the server sends Retry-After (#123)

@@ -379,7 +379,7 @@ def test_a_quoted_trace() -> None:
         ("/usr/lib/python3.11/json/decoder.py", True),
         ("/opt/venv/lib/python3.12/site-packages/x/y.py", True),
         ("/home/me/.cargo/registry/src/index.crates.io-6f17/serde-1.0/src/de.rs", True),
-        ("/root/go/pkg/mod/github.com/x/y@v1.2.3/z.go", True),
+        ("/home/dev/go/pkg/mod/github.com/x/y@v1.2.3/z.go", True),
         ("node_modules/express/lib/layer.js", True),
         ("/usr/include/c++/12/bits/stl_vector.h", True),
         ("python/retry.py", False),

@@ -107,7 +107,7 @@ def _some(paths: Sequence[str]) -> str:
 def _files(report: ContextReport, room: int) -> list[str]:
     """The files, as many as there is room for, and how many are left out."""
     files, is_outside = report.context.files, outside_note(report) is not None
-    likely = [f for rank, f in enumerate(files) if rank < FIRST or f.probability >= LIKELY]
+    likely = [file for rank, file in enumerate(files) if stands_alone(rank, file)]
     headings = [_heading(report, rank, file) for rank, file in enumerate(likely, 1)]
     shown = _fitting(headings, room - _REST_CHARS if is_outside else room // 2)
     blocks = [[heading] for heading in shown]
@@ -119,6 +119,11 @@ def _files(report: ContextReport, room: int) -> list[str]:
     if not is_outside:
         _add_code(blocks, listed, room - size_of(line))
     return [*(text for block in blocks for text in block), *line]
+
+
+def stands_alone(rank: int, file: NeededFile) -> bool:
+    """Whether a file at a rank (from 0) has a line, or on a page a box, of its own."""
+    return rank < FIRST or file.probability >= LIKELY
 
 
 def _heading(report: ContextReport, rank: int, file: NeededFile) -> str:

@@ -20,7 +20,7 @@ from codebase_mcp.model import WORKTREE
 from codebase_mcp.search.help import state_note
 from codebase_mcp.settings.table import MAX_REPLY_CHARS
 from codebase_mcp.tools import answers
-from codebase_mcp.tools.replies.context import FIRST, LIKELY, SIZE, context_text, outside_note
+from codebase_mcp.tools.replies.context import SIZE, context_text, outside_note, stands_alone
 from codebase_mcp.tools.rules import check_repository_id
 from codebase_mcp.web.pages.html import Line
 from codebase_mcp.web.pages.searching import code_lines
@@ -114,11 +114,7 @@ def _groups(report: ContextReport) -> Iterator[Group]:
     by_role = sorted(report.context.files, key=lambda file: order.index(file.role))
     for role, files in groupby(by_role, key=lambda file: file.role):
         listed = [_file(file, names, rank) for rank, file in enumerate(files)]
-        first = [
-            file
-            for rank, file in enumerate(listed)
-            if rank < FIRST or file.needed.probability >= LIKELY
-        ]
+        first = [file for rank, file in enumerate(listed) if stands_alone(rank, file.needed)]
         yield Group(ROLES[role], first, [file for file in listed if file not in first])
 
 
