@@ -73,8 +73,7 @@ class Sample:
 
     It is asked of ``state``, a commit of the history before ``commit``, whose task it is. ``given``
     are the files that the task shows, ``gold`` those to find, and ``also`` what else the commit
-    modifies, which is neither right nor wrong. ``age`` counts the commits from the state to the
-    task's, itself included.
+    modifies, which is neither right nor wrong.
     """
 
     id: str
@@ -86,7 +85,6 @@ class Sample:
     given: tuple[str, ...]
     gold: tuple[str, ...]
     also: tuple[str, ...] = ()
-    age: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,18 +196,18 @@ def without_trailers(message: str) -> str:
 def samples_of(repository: Repository, changes: int, with_named: bool = False) -> Iterator[Sample]:
     """The tasks of the newest suitable commits, each asked of the commit's parent."""
     for change in islice(suitable_changes(repository, with_named), changes):
-        yield from tasks_of(repository, change, change.parent, age=1)
+        yield from tasks_of(repository, change)
 
 
-def tasks_of(repository: Repository, change: Change, state: str, age: int) -> Iterator[Sample]:
-    """The tasks of a commit."""
+def tasks_of(repository: Repository, change: Change) -> Iterator[Sample]:
+    """The tasks of a commit, each asked of its parent."""
     anchor, *others = change.source
 
     def sample(task: TaskName, text: str, given: Sequence[str], gold: Sequence[str]) -> Sample:
         key = sha256(f"{repository.name} {change.commit} {task}".encode()).hexdigest()[:16]
         also = {*change.source, *change.tests}.difference(given, gold)
         files = tuple(given), tuple(sorted(gold)), tuple(sorted(also))
-        return Sample(key, task, repository.name, state, change.commit, text, *files, age)
+        return Sample(key, task, repository.name, change.parent, change.commit, text, *files)
 
     yield sample("issue2code", change.message, (), change.source)
     if change.tests:

@@ -4,8 +4,10 @@
         --repositories build/context/clones --scratch build/context/scratch \
         --out build/context/evidence
 
-Each repository is laid out at the state before its tasks, with no later history, and indexed; the
-product then gathers the evidence for each task, with the history before its commit.
+Each repository is laid out at the state before each task, with no later history, and indexed; the
+product then gathers the evidence for the task. ``--guess`` is what ``fit.py --guess`` wrote of an
+earlier collection: trees by fold, so that likely files are chosen by trees that have not seen their
+repository.
 ``OUT/OWNER+NAME.npz`` has a row for each candidate file: ``evidence`` (the columns of
 ``context/features.py``), ``changed`` (whether the commit changed it), ``gold`` (whether it answers
 the task) and ``task``, the number of the task, for which ``missed`` counts the answers that are no
@@ -23,6 +25,8 @@ import sys
 import time
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -37,36 +41,39 @@ finally:
 
 from codebase_mcp.access.identity import ANONYMOUS
 from codebase_mcp.app.app import App
-from codebase_mcp.app.evidence import candidates
+from codebase_mcp.app.evidence import Gatherer, candidates
 from codebase_mcp.context.answer import MAX_TASK_CHARS
+from codebase_mcp.context.mixture import Trees, mixture
 from codebase_mcp.settings.loading import Settings
 
 FOREIGN = "foreign"
 FOREIGN_TASKS = 6
+FOLDS = 5
+HISTORY = 1_000  # as in benchmarks/context.py
 
 
 async def collect(
     app: App,
-    repository: Repository,
+    gatherer: Gatherer,
+    clone: StateClone,
     samples: Sequence[Mapping[str, Any]],
     foreign: Sequence[Mapping[str, Any]],
-    tree: Path,
-) -> dict[str, Any] | None:
-    """The evidence for the tasks of a repository, which share a state, and for some of others."""
-    state, clone = samples[0]["state"], StateClone(repository, tree)
-    if not clone.move_to(state):
-        print(f"{repository.name}: {state} cannot be laid out", file=sys.stderr)
-        return None
+) -> dict[str, Any]:
+    """The evidence for the tasks of a repository, and for some of others in its last state."""
+    repository = clone.repository
     project = repository.name.partition("/")[2].lower().replace(".", "-").replace("_", "-")
-    await app.index(tree, project)
-    scope = await app.scopes.resolve(project, ANONYMOUS)
     parts = defaultdict[str, list[Any]](list)
-    for number, sample in enumerate([*samples, *foreign]):
+    laid_out = None
+    for sample in [*samples, *foreign]:
         is_own = sample["repo"] == repository.name
-        # The index is that of the state, but earlier commits are those of the task's own time.
-        clone.git("update-ref", "--no-deref", "HEAD", f"{sample['commit']}^" if is_own else state)
+        if is_own and sample["state"] != laid_out:
+            if not clone.move_to(sample["state"]):
+                continue
+            laid_out = sample["state"]
+            await app.index(clone.root, project, history_depth=HISTORY)
+            scope = await app.scopes.resolve(project, ANONYMOUS)
         text = sample["text"][:MAX_TASK_CHARS]
-        evidence = await app.context.evidence.gather(scope, text, sample["given"])
+        evidence = await gatherer.gather(scope, text, sample["given"])
         features, given = evidence.features, set(evidence.given)
         rows = [row for row in candidates(features) if row not in given]
         paths = [features.files[row].path for row in rows]
@@ -74,14 +81,19 @@ async def collect(
         if is_own:
             changed, gold = changed_by(repository, sample["commit"]), set(sample["gold"])
         parts["evidence"].append(features.matrix(rows))
-        parts["changed"].append(np.array([path in changed for path in paths]))
-        parts["gold"].append(np.array([path in gold for path in paths]))
-        parts["task"].append(np.full(len(rows), number, np.int32))
+        parts["changed"].append(np.array([path in changed for path in paths], bool))
+        parts["gold"].append(np.array([path in gold for path in paths], bool))
+        parts["task"].append(np.full(len(rows), len(parts["names"]), np.int32))
         parts["missed"].append(len(gold.difference(paths)))
         parts["names"].append(sample["task"] if is_own else FOREIGN)
     await app.drop_project(project)
     joined = {name: np.concatenate(parts[name]) for name in ("evidence", "changed", "gold", "task")}
     return joined | {"missed": np.array(parts["missed"]), "names": np.array(parts["names"])}
+
+
+def fold_of(name: str) -> int:
+    """The fold of cross-validation that a repository (``owner/name``) is in."""
+    return int(sha256(name.lower().encode()).hexdigest(), 16) // 4 % FOLDS
 
 
 def changed_by(repository: Repository, commit: str) -> set[str]:
@@ -98,6 +110,7 @@ async def main() -> None:
     parser.add_argument("--samples", type=Path, required=True)
     parser.add_argument("--repositories", type=Path, help="a folder of git directories")
     parser.add_argument("--list", type=Path, help="name, language, git directory (tabs)")
+    parser.add_argument("--guess", type=Path, help="trees by fold, of fit.py")
     parser.add_argument("--scratch", type=Path, required=True)
     parser.add_argument("--out", type=Path, required=True)
     options = parser.parse_args()
@@ -108,6 +121,8 @@ async def main() -> None:
         by_repository[sample["repo"]].append(sample)
     chosen = read_list(options.list) if options.list else repositories_in(options.repositories)
     listed = {repository.name: repository for repository in chosen}
+    folds = json.loads(options.guess.read_text("utf-8")) if options.guess else []
+    guesses = [Trees.from_json(trees) for trees in folds] or [mixture().first] * FOLDS
     issues = {
         name: [s for s in samples if s["task"] == "issue2code"]
         for name, samples in by_repository.items()
@@ -122,16 +137,18 @@ async def main() -> None:
             others = [sample for other, made in issues.items() for sample in made if other != name]
             foreign = randomness.sample(others, min(FOREIGN_TASKS, len(others)))
             started = time.monotonic()
-            tree = options.scratch / "trees" / name.replace("/", "+")
-            collected = await collect(app, listed[name], samples, foreign, tree)
-            if collected is not None:
-                np.savez_compressed(out, **collected)
-                print(
-                    f"{name}: {len(samples)} tasks, {len(collected['task'])} candidates,"
-                    f" {int(collected['missed'].sum())} answers missed,"
-                    f" {time.monotonic() - started:.0f} s",
-                    flush=True,
-                )
+            clone = StateClone(
+                listed[name], options.scratch.resolve() / "trees" / name.replace("/", "+")
+            )
+            gatherer = replace(app.context.evidence, guess=guesses[fold_of(name)])
+            collected = await collect(app, gatherer, clone, samples, foreign)
+            np.savez_compressed(out, **collected)
+            print(
+                f"{name}: {len(samples)} tasks, {len(collected['task'])} candidates,"
+                f" {int(collected['missed'].sum())} answers missed,"
+                f" {time.monotonic() - started:.0f} s",
+                flush=True,
+            )
 
 
 if __name__ == "__main__":

@@ -7,7 +7,11 @@
 Whether the commit of a task changed a file is explained by gradient-boosted trees over the file's
 evidence, with a column for each kind. More evidence may only raise the probability. Every file that
 a commit changed counts, whatever the task asks for: files to change and tests are told apart by
-their kinds. Measured by cross-validation: each repository by trees that have not seen it.
+their kinds. The first trees guess without the files that are reached from likely ones; the last
+ones have all evidence and the guess of first trees that have not seen the repository. Measured by
+cross-validation: each repository by trees that have not seen it.
+
+``--guess OUT`` writes first trees by fold instead, for ``collect.py``.
 """
 
 from __future__ import annotations
@@ -17,25 +21,27 @@ import json
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from collect import FOLDS, FOREIGN, fold_of
 from numpy.typing import NDArray
+from scipy.special import expit, logit
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
 
 from codebase_mcp.context.features import COLUMNS
-from codebase_mcp.context.mixture import Mixture, outside_signs
+from codebase_mcp.context.mixture import ALL_COLUMNS, Mixture, outside_signs, with_guess
 
 DEPTH = 5
-TREES = 150
-LEARNING_RATE = 0.05
+TREES = 120
+LEARNING_RATE = 0.06
 LEAST_LEAF = 200
-FOLDS = 5
 WRONG_SHARE = 0.4
-FOREIGN = "foreign"
 FALSE_ALARMS = 0.05
+FIRST_COLUMNS = [name for name in COLUMNS if not name.endswith("_likely")]
 
 # Facts about a file or a task, of which more is no evidence.
 FACTS = ("is_", "has_", "main_language", "language_of_", "words_of_task", "names_of_task_known")
@@ -52,6 +58,7 @@ class Data:
     missed: NDArray[np.int64]
     names: NDArray[np.str_]
     repository: NDArray[np.int32]  # by task
+    fold: NDArray[np.int32]  # by task
 
 
 def load(folder: Path) -> Data:
@@ -63,17 +70,17 @@ def load(folder: Path) -> Data:
             for name in ("evidence", "changed", "gold", "missed", "names"):
                 parts[name].append(content[name])
             parts["task"].append(content["task"] + tasks)
-            parts["repository"].append(np.full(len(content["names"]), number, np.int32))
-            tasks += len(content["names"])
+            count = len(content["names"])
+            parts["repository"].append(np.full(count, number, np.int32))
+            fold = fold_of(path.stem.replace("+", "/"))
+            parts["fold"].append(np.full(count, fold, np.int32))
+            tasks += count
     return Data(**{name: np.concatenate(arrays) for name, arrays in parts.items()})
 
 
-def monotone() -> list[int]:
-    """1 for the columns of which more can only raise the probability."""
-    return [0 if name.startswith(FACTS) else 1 for name in COLUMNS]
-
-
-def fitted(evidence: NDArray[np.float32], changed: NDArray[np.bool_]) -> Any:
+def fitted(
+    evidence: NDArray[np.float32], changed: NDArray[np.bool_], columns: Sequence[str]
+) -> Any:
     """The trees for some candidates; of the many that are wrong a share counts for all."""
     chosen = changed | (np.random.default_rng(0).random(len(changed)) < WRONG_SHARE)
     evidence, changed = evidence[chosen], changed[chosen]
@@ -84,7 +91,7 @@ def fitted(evidence: NDArray[np.float32], changed: NDArray[np.bool_]) -> Any:
         learning_rate=LEARNING_RATE,
         min_samples_leaf=LEAST_LEAF,
         l2_regularization=5.0,
-        monotonic_cst=monotone(),
+        monotonic_cst=[0 if name.startswith(FACTS) else 1 for name in columns],
         early_stopping=False,
         random_state=0,
     )
@@ -96,26 +103,54 @@ def is_own(data: Data) -> NDArray[np.bool_]:
     return data.names[data.task] != FOREIGN
 
 
-def cross_validated(data: Data) -> NDArray[np.float64]:
-    """The probability of each candidate, by trees that have not seen its repository."""
-    of_row, own = data.repository[data.task], is_own(data)
-    probabilities = np.zeros(len(of_row))
+def cross_validated(
+    data: Data, evidence: NDArray[np.float32], columns: Sequence[str]
+) -> tuple[NDArray[np.float64], list[Any]]:
+    """The probability of each candidate, by trees that have not seen its repository; the trees."""
+    of_row, own = data.fold[data.task], is_own(data)
+    probabilities, models = np.zeros(len(of_row)), []
     for fold in range(FOLDS):
-        held_out = of_row % FOLDS == fold
+        held_out = of_row == fold
         seen = own & ~held_out
-        model = fitted(data.evidence[seen], data.changed[seen])
-        probabilities[held_out] = model.predict_proba(data.evidence[held_out])[:, 1]
-    return probabilities
+        models.append(fitted(evidence[seen], data.changed[seen], columns))
+        probabilities[held_out] = models[-1].predict_proba(evidence[held_out])[:, 1]
+    return probabilities, models
 
 
-def as_json(model: Any) -> dict[str, Any]:
+def by_task(data: Data) -> list[NDArray[np.intp]]:
+    """The candidates of each task."""
+    order = np.argsort(data.task, kind="stable")
+    bounds = np.searchsorted(data.task[order], np.arange(len(data.names) + 1))
+    return [order[first:last] for first, last in pairwise(bounds)]
+
+
+def with_guesses(data: Data, guess: NDArray[np.float64]) -> NDArray[np.float32]:
+    """The evidence with the columns of a first guess, task by task."""
+    evidence = np.zeros((len(guess), len(ALL_COLUMNS)), np.float32)
+    for rows in by_task(data):
+        evidence[rows] = with_guess(data.evidence[rows], guess[rows])
+    return evidence
+
+
+def calibration(data: Data, probabilities: NDArray[np.float64]) -> tuple[float, float]:
+    """By what the log odds of unseen repositories have to be multiplied, and what to add
+    (Platt, "Probabilistic outputs for support vector machines", 1999)."""
+    own = is_own(data)
+    odds = logit(probabilities[own])[:, None]
+    model = LogisticRegression(C=1e6).fit(odds, data.changed[own])
+    return float(model.coef_[0, 0]), float(model.intercept_[0])
+
+
+def as_json(
+    model: Any, columns: Sequence[str], scale: float = 1.0, shift: float = 0.0
+) -> dict[str, Any]:
     """The trees in the form of ``context/mixture.py``: complete binary trees of one depth."""
-    trees = [complete(predictor.nodes) for [predictor] in model._predictors]
-    base = float(model._baseline_prediction[0, 0])
-    return {"columns": list(COLUMNS), "depth": DEPTH, "base": base, "trees": trees}
+    trees = [complete(predictor.nodes, scale) for [predictor] in model._predictors]
+    base = scale * float(model._baseline_prediction[0, 0]) + shift
+    return {"columns": list(columns), "depth": DEPTH, "base": base, "trees": trees}
 
 
-def complete(nodes: NDArray[Any]) -> dict[str, list[Any]]:
+def complete(nodes: NDArray[Any], scale: float) -> dict[str, list[Any]]:
     """A tree as a complete one; below a leaf that lies higher all leaves have its value."""
     columns, thresholds, leaves = [0] * (2**DEPTH - 1), [0.0] * (2**DEPTH - 1), [0.0] * 2**DEPTH
     left = [(0, 0)]
@@ -123,7 +158,7 @@ def complete(nodes: NDArray[Any]) -> dict[str, list[Any]]:
         node, position = left.pop()
         row = nodes[node]
         if position >= len(columns):
-            leaves[position - len(columns)] = round(float(row["value"]), 5)
+            leaves[position - len(columns)] = round(scale * float(row["value"]), 5)
         elif row["is_leaf"]:
             left += [(node, 2 * position + 1), (node, 2 * position + 2)]
         else:
@@ -138,11 +173,8 @@ def per_task(
     data: Data, probabilities: NDArray[np.float64]
 ) -> Iterator[tuple[str, int, float, float, float, bool]]:
     """Task, repository, reciprocal rank, recall@20, first probability and whether it is right."""
-    order = np.argsort(data.task, kind="stable")
-    bounds = np.searchsorted(data.task[order], np.arange(len(data.names) + 1))
     kinds = {name: COLUMNS.index(name) for name in ("is_test", "is_code", "is_config", "is_other")}
-    for task, name in enumerate(data.names):
-        rows = order[bounds[task] : bounds[task + 1]]
+    for task, (name, rows) in enumerate(zip(data.names, by_task(data), strict=True)):
         is_test = data.evidence[rows, kinds["is_test"]] > 0
         is_source = sum(data.evidence[rows, kinds[k]] > 0 for k in ("is_code", "is_config"))
         if name == "code2test":
@@ -188,18 +220,17 @@ def fit_outside(data: Data, probabilities: NDArray[np.float64]) -> list[float]:
     Tasks of other repositories stand in for tasks whose cause is elsewhere. At a probability of a
     half the share `FALSE_ALARMS` of the own tasks counts as such.
     """
-    order = np.argsort(data.task, kind="stable")
-    bounds = np.searchsorted(data.task[order], np.arange(len(data.names) + 1))
+    rows_of = by_task(data)
     tasks = np.flatnonzero(np.isin(data.names, [FOREIGN, "issue2code", "subject2code"]))
     signs = np.array([
         outside_signs(data.evidence[rows], probabilities[rows])
-        for rows in (order[bounds[task] : bounds[task + 1]] for task in tasks)
+        for rows in (rows_of[task] for task in tasks)
     ])  # fmt: skip
     is_foreign = data.names[tasks] == FOREIGN
     weights = np.zeros(signs.shape[1])
     scores = np.zeros(len(tasks))
     for fold in range(FOLDS + 1):  # the last is fitted to all
-        held_out = data.repository[tasks] % FOLDS == fold
+        held_out = data.fold[tasks] == fold
         model = LogisticRegression(class_weight="balanced", max_iter=1_000)
         model.fit(signs[~held_out, 1:], is_foreign[~held_out])
         weights = np.array([model.intercept_[0], *model.coef_[0]])
@@ -217,21 +248,39 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Cross-validate, fit to all, and write the mixture."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--evidence", type=Path, required=True)
-    parser.add_argument("--out", type=Path)
+    parser.add_argument("--guess", type=Path, help="where to write first trees by fold")
+    parser.add_argument("--out", type=Path, help="where to write the mixture")
     options = parser.parse_args(arguments)
     data = load(options.evidence)
     print(f"{len(set(data.repository.tolist()))} repositories, {len(data.names)} tasks,"
           f" {len(data.task)} candidates, {int(data.missed.sum())} answers missed")  # fmt: skip
-    probabilities = cross_validated(data)
+    first = data.evidence[:, [COLUMNS.index(name) for name in FIRST_COLUMNS]]
+    guess, models = cross_validated(data, first, FIRST_COLUMNS)
+    print("First guess:")
+    report(data, guess)
+    if options.guess:
+        trees = [as_json(model, FIRST_COLUMNS) for model in models]
+        options.guess.write_text(json.dumps(trees) + "\n", encoding="utf-8")
+        return
+    evidence = with_guesses(data, guess)
+    probabilities, _ = cross_validated(data, evidence, ALL_COLUMNS)
+    scale, shift = calibration(data, probabilities)
+    probabilities = expit(scale * logit(probabilities) + shift)
+    print(f"Mixture (log odds times {scale:.3f}, {shift:+.3f}):")
     report(data, probabilities)
     outside = fit_outside(data, probabilities)
     if options.out:
         own = is_own(data)
-        model = fitted(data.evidence[own], data.changed[own])
-        content = as_json(model) | {"outside": outside}
-        own = Mixture.from_json(content).probabilities(data.evidence[:2_000])
-        theirs = model.predict_proba(data.evidence[:2_000])[:, 1]
-        assert np.abs(own - theirs).max() < 1e-3
+        first_model = fitted(first[own], data.changed[own], FIRST_COLUMNS)
+        last_model = fitted(evidence[own], data.changed[own], ALL_COLUMNS)
+        content = {
+            "first": as_json(first_model, FIRST_COLUMNS),
+            "last": as_json(last_model, ALL_COLUMNS, scale, shift),
+            "outside": outside,
+        }
+        ours = Mixture.from_json(content).last.probabilities(evidence[:2_000])
+        theirs = last_model.predict_proba(evidence[:2_000])[:, 1]
+        assert np.abs(ours - expit(scale * logit(theirs) + shift)).max() < 1e-3
         options.out.write_text(json.dumps(content) + "\n", encoding="utf-8")
 
 

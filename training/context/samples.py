@@ -3,10 +3,8 @@
     python training/context/samples.py --repositories build/context/clones \
         --out build/context/samples.jsonl
 
-The tasks are those of ``benchmarks/context_samples.py``, but all tasks of a repository are asked of
-one state, so it is indexed once. That state lies before the newest suitable commits, and a task
-counts if all its files exist there. Further tasks, whose answers are the source files that the
-commit modifies:
+The tasks are those of ``benchmarks/context_samples.py``, the oldest first. Further tasks, whose
+answers are the source files that the commit modifies:
 
 - ``subject2code``: the first line of the message, of half of the messages with more lines;
 - ``named2code``: the message of a commit that names a file that it modifies;
@@ -21,7 +19,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator
 from dataclasses import asdict, replace
 from hashlib import sha256
 from itertools import islice
@@ -50,33 +48,18 @@ CHANGES = 30  # of one repository
 
 
 def training_samples(repository: Repository, changes: int) -> Iterator[Sample]:
-    """The tasks of the newest suitable commits, all asked of one state before them."""
-    chosen = list(islice(suitable_changes(repository, with_named=True), 2 * changes))
-    kept = [change for change in chosen if not change.names_files][:changes]
-    chosen = [*kept, *(change for change in chosen if change.names_files)]
-    state = state_before(repository, chosen)
-    if state is None:
-        return
-    existing = set(git(repository.git_dir, "ls-tree", "-rz", "--name-only", state).split("\0"))
-    since = git(repository.git_dir, "rev-list", "--no-merges", "--reverse", f"{state}..HEAD")
-    ages = {commit: age for age, commit in enumerate(since.split(), 1)}
+    """The tasks of the newest suitable commits, each asked of the commit's parent; as many of those
+    that name their files."""
+    left = {True: changes, False: changes}
+    chosen = []
+    for change in islice(suitable_changes(repository, with_named=True), 2 * changes):
+        left[change.names_files] -= 1
+        if left[change.names_files] >= 0:
+            chosen.append(change)
     for change in reversed(chosen):
-        if change.commit in ages:
-            for sample in with_others(
-                change, tasks_of(repository, change, state, ages[change.commit]), existing
-            ):
-                if existing.issuperset(sample.given + sample.gold):
-                    yield sample
-
-
-def state_before(repository: Repository, changes: Sequence[Change]) -> str | None:
-    """The newest commit of the main line that is older than all the changes."""
-    if not changes:
-        return None
-    oldest = min(change.time for change in changes)
-    line = git(repository.git_dir, "log", "--first-parent", "--format=%H %ct", "HEAD")
-    commits = (entry.split() for entry in line.splitlines())
-    return next((commit for commit, time in commits if int(time) < oldest), None)
+        listed = git(repository.git_dir, "ls-tree", "-rz", "--name-only", change.parent)
+        tasks = tasks_of(repository, change)
+        yield from with_others(change, tasks, set(listed.split("\0")))
 
 
 def with_others(

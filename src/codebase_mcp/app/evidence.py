@@ -27,6 +27,7 @@ from codebase_mcp.context.features import (
     rows_of_path,
 )
 from codebase_mcp.context.links import Definition, add_links, add_names
+from codebase_mcp.context.mixture import Trees, mixture
 from codebase_mcp.context.task import Task, read_task
 from codebase_mcp.database.literals import dense_literal, sparse_literal
 from codebase_mcp.database.projects import Project
@@ -63,8 +64,9 @@ _COMMIT_CHARS = 600
 _MOST_COMMITS = 2_000
 _MOST_ALIKE = 60
 
-# Other files are reached from this many of the likeliest ones, by evidence that needs no links.
-_SEEDS = 8
+# Other files are reached from this many of the likeliest ones, if they are likelier than that.
+_SEEDS = 10
+_LEAST_LIKELY = 0.01
 _MOST_RANKS = 10
 _MOST_MESSAGES = 5
 _MOST_UNCOMMITTED = 50
@@ -102,10 +104,11 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True)
 class Gatherer:
-    """Gathers evidence in the projects of a database."""
+    """Gathers evidence in the projects of a database; ``guess`` chooses the likely files."""
 
     _app: App
     _searcher: Searcher
+    guess: Trees = field(default_factory=lambda: mixture().first)
     _tables: OrderedDict[tuple[object, ...], FileTable] = field(default_factory=OrderedDict)
 
     async def gather(
@@ -175,11 +178,9 @@ class Gatherer:
         async with self._app.database.bounded_read(project) as tx:
             defined = await add_names(tx, features, task.names, "", 0.9)
             await add_names(tx, features, task.changed, "_changed", 0.5)
-            seeds = {
-                "given": [Seed(row, 1.0) for row in dict.fromkeys(given)],
-                "likely": _seeds(features, given),
-            }
-            for name, reached in seeds.items():
+            held = [Seed(row, 1.0) for row in dict.fromkeys(given)]
+            for name in ("given", "likely"):
+                reached = held if name == "given" else _likely(features, given, self.guess)
                 add_neighbours(features, reached, name)
                 await add_links(tx, features, reached, name, frozenset(task.changed))
                 for snapshot, past in commits:
@@ -355,20 +356,13 @@ def _add_words(features: Features, texts: Sequence[Row]) -> None:
                 features.put(column, row, value / most)
 
 
-def _seeds(features: Features, given: Collection[int]) -> list[Seed]:
-    """The likeliest files by plain evidence, from which others are reached."""
-    columns = features.columns
-    # What a failing test uses is as likely as what is near in meaning.
-    counts = columns["is_code"] + (1 - columns["is_code"]) * columns["reported"].clip(min=0.3)
-    plain = (
-        columns["title_rank"] / 2 + columns["whole_rank"] / 2 + columns["named"]
-        + columns["frame"] + columns["reported"] + columns["best_commit"]
-        + columns["defines"].clip(max=1) / 2 + columns["message"] / 2
-    ) * counts  # fmt: skip
-    order = [row for row in (-plain).argsort(kind="stable")[: _SEEDS + len(given)].tolist()
-             if row not in given and plain[row] > 0][:_SEEDS]  # fmt: skip
-    most = max((float(plain[row]) for row in order), default=1.0)
-    return [Seed(row, float(plain[row]) / most) for row in order]
+def _likely(features: Features, given: Collection[int], guess: Trees) -> list[Seed]:
+    """The likeliest files by a first guess, from which others are reached."""
+    rows = [row for row in candidates(features) if row not in given]
+    probabilities = guess.probabilities(features.matrix(rows))
+    first = (-probabilities).argsort(kind="stable")[:_SEEDS]
+    likely = zip(first.tolist(), probabilities[first].tolist(), strict=True)
+    return [Seed(rows[at], share) for at, share in likely if share >= _LEAST_LIKELY]
 
 
 def _uncommitted(root: Path, hashes: Mapping[str, str]) -> list[str]:

@@ -2,8 +2,10 @@
 
 Gradient-boosted trees over the columns of ``features.py``, each monotone where more evidence can
 only raise the probability (Friedman, "Greedy function approximation", 2001; the constraints are
-those of scikit-learn's HistGradientBoostingClassifier). ``training/context/`` makes the file
-``mixture.json``; ``MIXTURE_CARD.md`` describes it.
+those of scikit-learn's HistGradientBoostingClassifier). The first trees guess without what is
+reached from likely files, which they choose; the last ones know that too, and the first guess
+(Wolpert, "Stacked generalization", 1992). ``training/context/`` makes the file ``mixture.json``;
+``MIXTURE_CARD.md`` describes it.
 """
 
 from __future__ import annotations
@@ -20,6 +22,8 @@ from numpy.typing import NDArray
 
 from codebase_mcp.context.features import COLUMNS, Floats
 
+ALL_COLUMNS = (*COLUMNS, "guess", "guess_share", "guess_rank")
+
 Ints = NDArray[np.int64]
 Probabilities = NDArray[np.float64]
 
@@ -27,12 +31,11 @@ _SIGNS = ("title_meaning", "best_commit", "names_of_task_known")
 
 
 @dataclass(frozen=True, slots=True)
-class Mixture:
+class Trees:
     """Trees of the same depth as arrays of shape (trees, nodes).
 
     A node ``n`` has the children ``2 n + 1`` (its column is at most the threshold) and ``2 n + 2``;
-    ``values`` are those of the leaves. The sum of all, plus ``base``, are log odds. ``outside`` are
-    the weights of `outside_signs`.
+    ``values`` are those of the leaves. The sum of all, plus ``base``, are log odds.
     """
 
     base: float
@@ -40,30 +43,28 @@ class Mixture:
     thresholds: NDArray[np.float64]
     values: NDArray[np.float64]
     depth: int
-    outside: NDArray[np.float64]
 
     @classmethod
-    def from_json(cls, content: dict[str, Any]) -> Mixture:
-        """From the content of a file.
+    def from_json(cls, content: dict[str, Any]) -> Trees:
+        """From a part of a file; it may know fewer columns than `ALL_COLUMNS`.
 
         Raises:
-            ValueError: it was fitted to columns that do not exist.
+            ValueError: they were fitted to columns that do not exist.
         """
-        if unknown := set(content["columns"]).difference(COLUMNS):
+        if unknown := set(content["columns"]).difference(ALL_COLUMNS):
             raise ValueError(f"The mixture was fitted to other columns: {sorted(unknown)}")
         trees = content["trees"]
-        numbers = np.array([COLUMNS.index(name) for name in content["columns"]], np.int64)
+        numbers = np.array([ALL_COLUMNS.index(name) for name in content["columns"]], np.int64)
         return cls(
             base=content["base"],
             columns=numbers[np.array([tree["columns"] for tree in trees], np.int64)],
             thresholds=np.array([tree["thresholds"] for tree in trees], np.float64),
             values=np.array([tree["values"] for tree in trees], np.float64),
             depth=content["depth"],
-            outside=np.array(content.get("outside", [0.0] * 6), np.float64),
         )
 
     def probabilities(self, matrix: Floats) -> Probabilities:
-        """The probability of each row of a matrix with the columns of ``features.COLUMNS``."""
+        """The probability of each row of a matrix, whose columns are the first `ALL_COLUMNS`."""
         count = len(matrix)
         trees = np.arange(len(self.columns))[:, None]
         rows = np.arange(count)[None, :]
@@ -77,10 +78,46 @@ class Mixture:
         probabilities: Probabilities = 1 / (1 + np.exp(-odds))
         return probabilities
 
+
+@dataclass(frozen=True, slots=True)
+class Mixture:
+    """The first and the last trees, and the weights of `outside_signs`."""
+
+    first: Trees
+    last: Trees
+    outside: NDArray[np.float64]
+
+    @classmethod
+    def from_json(cls, content: dict[str, Any]) -> Mixture:
+        """From the content of a file.
+
+        Raises:
+            ValueError: it was fitted to columns that do not exist.
+        """
+        return cls(
+            Trees.from_json(content["first"]),
+            Trees.from_json(content["last"]),
+            np.array(content["outside"], np.float64),
+        )
+
+    def probabilities(self, matrix: Floats) -> Probabilities:
+        """The probability of each candidate of a task: rows with the columns of `COLUMNS`."""
+        return self.last.probabilities(with_guess(matrix, self.first.probabilities(matrix)))
+
     def outside_probability(self, matrix: Floats, probabilities: Probabilities) -> float:
         """How probable it is that nothing here answers a task, from its candidates."""
         odds = float(self.outside @ outside_signs(matrix, probabilities))
         return 1 / (1 + math.exp(-odds))
+
+
+def with_guess(matrix: Floats, guess: Probabilities) -> Floats:
+    """The columns of a task's candidates, and the columns of a first guess about them."""
+    order = np.argsort(-guess, kind="stable")
+    ranks = np.empty(len(guess))
+    ranks[order] = np.arange(1, len(guess) + 1)
+    most = guess.max(initial=0.0) or 1.0
+    added = np.stack([guess, guess / most, 1 / ranks], axis=1)
+    return np.hstack([matrix, added.astype(np.float32)])
 
 
 def outside_signs(matrix: Floats, probabilities: Probabilities) -> NDArray[np.float64]:

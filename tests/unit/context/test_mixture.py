@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from codebase_mcp.context.features import COLUMNS
-from codebase_mcp.context.mixture import Mixture, mixture, outside_signs
+from codebase_mcp.context.mixture import Trees, mixture, outside_signs, with_guess
 
 FACTS = ("is_", "has_", "main_language", "language_of_", "words_of_task", "names_of_task_known")
 
@@ -29,19 +29,23 @@ def test_more_evidence_never_lowers_the_probability() -> None:
 
 def test_a_tree_goes_left_up_to_its_threshold() -> None:
     tree = {"columns": [3], "thresholds": [0.5], "values": [-2.0, 2.0]}
-    content = {
-        "columns": list(COLUMNS), "depth": 1, "base": 0.0, "trees": [tree], "outside": [0] * 6
-    }  # fmt: skip
+    content = {"columns": list(COLUMNS), "depth": 1, "base": 0.0, "trees": [tree]}
     matrix = np.zeros((3, len(COLUMNS)), np.float32)
     matrix[:, 3] = [0.4, 0.5, 0.6]
     low, high = 1 / (1 + np.exp(2)), 1 / (1 + np.exp(-2))
-    assert Mixture.from_json(content).probabilities(matrix) == pytest.approx([low, low, high])
+    assert Trees.from_json(content).probabilities(matrix) == pytest.approx([low, low, high])
 
 
 def test_a_mixture_of_other_columns_is_refused() -> None:
     content = json.loads(files("codebase_mcp.context").joinpath("mixture.json").read_text("utf-8"))
     with pytest.raises(ValueError, match="other columns"):
-        Mixture.from_json(content | {"columns": [*content["columns"][:-1], "moods"]})
+        Trees.from_json(content["first"] | {"columns": [*content["first"]["columns"], "moods"]})
+
+
+def test_candidates_have_the_first_guess_its_share_of_the_best_and_its_rank() -> None:
+    matrix = np.zeros((3, len(COLUMNS)), np.float32)
+    added = with_guess(matrix, np.array([0.2, 0.8, 0.4]))[:, len(COLUMNS) :]
+    assert added == pytest.approx(np.array([[0.2, 0.25, 1 / 3], [0.8, 1, 1], [0.4, 0.5, 1 / 2]]))
 
 
 def test_without_candidates_nothing_here_answers() -> None:
