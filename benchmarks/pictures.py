@@ -31,12 +31,14 @@ from page import CHROMIUM, COMMAND, FLAGS, HERE, serving
 
 PROJECT = "codebase-mcp"
 QUESTION = "where are failed index jobs taken back from dead workers"
+TASK = "Signing in over plain HTTP loses the cookie: set_cookie should say secure only over HTTPS"
 SITE = "src/codebase_mcp/web/pages/site.py"
 SEARCH = f"project={PROJECT}&q={QUESTION.replace(' ', '+')}"
 # The name of each picture, and what it shows.
 PAGES = {
     "search": f"/search?{SEARCH}",
     "agent": f"/search?{SEARCH}&as=agent",
+    "context": f"/context?project={PROJECT}&task={TASK.replace(' ', '+')}",
     "file": f"/file?project={PROJECT}&path={SITE}&lines=198-217&changes=1",
     "symbol": f"/symbol?project={PROJECT}&name=coloured",
     "index": f"/index?project={PROJECT}",

@@ -132,11 +132,12 @@ class Gatherer:
             "whole": whole if whole.strip() else changed or text[:_WHOLE_CHARS],
             "changed": changed,
         }
-        rankings = {
-            name: await self._searcher.rank(project, text, FileFilters(), searched)
-            for name, text in texts.items()
+        ranked = {
+            text: await self._searcher.rank(project, text, FileFilters(), searched)
+            for text in dict.fromkeys(texts.values())
             if text.strip()
         }
+        rankings = {name: ranked[text] for name, text in texts.items() if text in ranked}
         snapshots, features = await self._files(project, ids)
         for name, ranking in rankings.items():
             _add_ranking(features, name, ranking)
