@@ -31,8 +31,10 @@ LEAST_OUTSIDE = 0.5
 LIKELY = 0.1
 FIRST = 3
 
-# Code is shown of files with at least this share of the highest probability.
+# Code is shown of files with at least this share of the highest probability, if they are this
+# likely: below it most of the lines would be read for nothing.
 _SIMILAR_SHARE = 0.4
+_LEAST_WITH_CODE = 0.2
 _MOST_WITH_CODE = 6
 
 # The characters of code of a file: about, and at most; and its lines at most.
@@ -180,7 +182,8 @@ def _add_code(blocks: Sequence[list[str]], files: Sequence[NeededFile], room: in
     there are only tests.
     """
     read = [f for f in files if f.role != "test"] or files
-    least = _SIMILAR_SHARE * max((file.probability for file in read), default=0)
+    most = max((file.probability for file in read), default=0)
+    least = max(_SIMILAR_SHARE * most, _LEAST_WITH_CODE)
     chosen = [
         (block, file)
         for block, file in zip(blocks, files, strict=True)
