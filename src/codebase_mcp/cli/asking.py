@@ -46,23 +46,25 @@ async def search(options: argparse.Namespace, settings: Settings) -> int:
     """Search code; the exit status is 0 also without results."""
     async with open_shell(settings) as shell:
         app, project, repository = await shell.scope(options)
-        from codebase_mcp.tools import answers  # noqa: PLC0415 - the product is open by now
+        from codebase_mcp.search.search import Request  # noqa: PLC0415 - the product is open by now
+        from codebase_mcp.tools.answers import file_filters  # noqa: PLC0415
+        from codebase_mcp.tools.rules import check_query, check_ref  # noqa: PLC0415
 
         with later_progress_bar(hidden=options.json) as report:
-            answer = await answers.search(
-                app,
-                " ".join(options.query),
+            answer = await app.search(
+                check_query(" ".join(options.query)),
                 project,
-                shell.identity,
-                filters=answers.file_filters(
-                    file_type=options.file_type, directory=options.directory
+                Request(
+                    file_filters(file_type=options.file_type, directory=options.directory),
+                    limit=options.limit,
+                    context_lines=options.context_lines,
+                    explain=options.explain,
+                    by_definition=not options.json,
                 ),
                 repository=repository,
-                ref=" ".join(options.ref) if options.ref else None,
-                limit=options.limit,
-                context_lines=options.context_lines,
-                explain=options.explain,
-                by_definition=not options.json,
+                ref=check_ref(" ".join(options.ref)) if options.ref else None,
+                identity=shell.identity,
+                with_help=True,
                 with_history=options.with_history,
                 report=report,
             )
@@ -78,15 +80,17 @@ async def search(options: argparse.Namespace, settings: Settings) -> int:
 
 async def grep(options: argparse.Namespace, settings: Settings) -> int:
     """List every line that matches; the exit status is 1 without any, as grep's."""
+    from codebase_mcp.app.text_scan import TextQuestion  # noqa: PLC0415 - not for the help
     from codebase_mcp.search.text_pattern import TextQuery  # noqa: PLC0415
-    from codebase_mcp.tools import answers  # noqa: PLC0415 - not for the help
+    from codebase_mcp.tools.answers import file_filters  # noqa: PLC0415
+    from codebase_mcp.tools.rules import check_ref  # noqa: PLC0415
 
     form: Form = "files" if options.files_with_matches else "lines"
+    form = "count" if options.count else form
     async with open_shell(settings) as shell:
         app, project, repository = await shell.scope(options)
         with later_progress_bar(hidden=options.json) as progress:
-            answer = await answers.find_text(
-                app,
+            question = TextQuestion(
                 TextQuery(
                     options.pattern,
                     regex=options.regex,
@@ -94,19 +98,18 @@ async def grep(options: argparse.Namespace, settings: Settings) -> int:
                     whole_word=options.whole_word,
                     multiline=options.multiline,
                 ),
-                project,
-                shell.identity,
-                filters=answers.file_filters(
+                file_filters(
                     file_type=options.file_type,
                     directory=options.directory if options.path is None else _below(options.path),
                     kinds=options.kind or (),
                 ),
-                repository=repository,
-                ref=options.ref,
-                form="count" if options.count else form,
-                limit=options.limit,
+                ref=check_ref(options.ref or None),
                 context_lines=options.context,
-                report=progress,
+                limit=options.limit if form == "lines" else 0,
+                form=form,
+            )
+            answer = await app.exact.find(
+                question, project, shell.identity, repository=repository, report=progress
             )
     if options.json:
         from codebase_mcp.tools.find import find_text_reply  # noqa: PLC0415 - for JSON alone
@@ -134,8 +137,9 @@ def _below(path: str) -> str | None:
 
 async def log_search(options: argparse.Namespace, settings: Settings) -> int:
     """Search commits, or show the history of a symbol."""
-    from codebase_mcp.tools import answers  # noqa: PLC0415
-    from codebase_mcp.tools.replies import changes as texts  # noqa: PLC0415 - not for the help
+    from codebase_mcp.tools.answers import history_filters  # noqa: PLC0415 - not for the help
+    from codebase_mcp.tools.replies import changes as texts  # noqa: PLC0415
+    from codebase_mcp.tools.rules import check_query  # noqa: PLC0415
 
     query = " ".join(options.query)
     filters = {name: getattr(options, name) for name in ("path", "author", "since", "until")}
@@ -162,14 +166,13 @@ async def log_search(options: argparse.Namespace, settings: Settings) -> int:
             if options.json:
                 return print_json(symbol_history_json(events, options.limit))
             return show(texts.symbol_history_text(events, options.limit, reply_budget(settings)))
-        commits = await answers.search_history(
-            app,
-            query,
+        commits = await app.history.search(
+            check_query(query) if query.strip() else "",
             project,
-            shell.identity,
-            repository=repository,
+            history_filters(**filters),
             limit=options.limit,
-            **filters,
+            identity=shell.identity,
+            repository=repository,
         )
     if options.json:
         return print_json(history_json(commits))

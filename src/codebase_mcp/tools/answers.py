@@ -1,7 +1,4 @@
-"""A function for each kind of question: it checks the parameters and returns the answer.
-
-Tools, commands and pages call these, then render the same answer as JSON, text or HTML.
-"""
+"""Questions from the parameters that tools, commands and pages have in common, checked."""
 
 from __future__ import annotations
 
@@ -13,13 +10,11 @@ from codebase_mcp.errors import InvalidInput
 from codebase_mcp.model import KINDS, FileKind
 from codebase_mcp.search.history import HistoryFilters
 from codebase_mcp.search.scope import FileFilters
-from codebase_mcp.search.search import Request
 from codebase_mcp.tools.rules import (
     check_directory,
     check_file_type,
     check_given,
     check_moment,
-    check_query,
     check_ref,
     check_task,
 )
@@ -28,13 +23,10 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from codebase_mcp.access.identity import Identity
-    from codebase_mcp.app.app import App, HistoryReport, SearchReport
+    from codebase_mcp.app.app import App
     from codebase_mcp.app.context import ContextReport
-    from codebase_mcp.app.exact import TextReport
     from codebase_mcp.app.scopes import NamedRepository, ReportProgress
-    from codebase_mcp.app.text_scan import Form
     from codebase_mcp.context.answer import Role
-    from codebase_mcp.search.text_pattern import TextQuery
     from codebase_mcp.symbols.answer import Operation, SymbolQuestion
 
 _LEFT_OUT = "\n[…]\n"
@@ -74,87 +66,6 @@ def file_filters(
     )
 
 
-async def search(
-    app: App,
-    query: str,
-    project_id: str | None,
-    identity: Identity,
-    *,
-    filters: FileFilters | None = None,
-    repository: NamedRepository = None,
-    ref: str | None = None,
-    limit: int = 10,
-    context_lines: int = 10,
-    explain: bool = False,
-    by_definition: bool = True,
-    with_notes: bool = False,
-    with_history: bool = False,
-    report: ReportProgress | None = None,
-) -> SearchReport:
-    """Search code; hits are definitions, or chunks unless ``by_definition``.
-
-    Raises:
-        InvalidInput: the query or the ref is invalid.
-        ProjectNotFound, DatabaseUnavailable, EmbeddingUnavailable: as `App.search`.
-    """
-    return await app.search(
-        check_query(query),
-        project_id,
-        Request(
-            filters or FileFilters(),
-            limit=limit,
-            context_lines=context_lines,
-            explain=explain,
-            by_definition=by_definition,
-        ),
-        repository=repository,
-        ref=check_ref(ref, "ref") if ref else None,
-        identity=identity,
-        with_notes=with_notes,
-        with_help=True,
-        with_history=with_history,
-        report=report,
-    )
-
-
-async def find_text(
-    app: App,
-    query: TextQuery,
-    project_id: str | None,
-    identity: Identity,
-    *,
-    filters: FileFilters | None = None,
-    repository: NamedRepository = None,
-    ref: str | None = None,
-    form: Form = "lines",
-    limit: int = 50,
-    context_lines: int = 0,
-    report: ReportProgress | None = None,
-) -> TextReport:
-    """Every line that matches, or with another ``form`` only their numbers.
-
-    Raises:
-        InvalidInput: the pattern or the ref is invalid.
-        ProjectNotFound, DatabaseUnavailable, IndexingFailed: as `ExactSearch.find`.
-    """
-    from codebase_mcp.app.text_scan import TextQuestion  # noqa: PLC0415 - seldom needed
-
-    return await app.exact.find(
-        TextQuestion(
-            query,
-            filters or FileFilters(),
-            ref=check_ref(ref, "ref") if ref else None,
-            context_lines=context_lines,
-            limit=limit if form == "lines" else 0,
-            form=form,
-        ),
-        project_id,
-        identity,
-        repository=repository,
-        report=report,
-    )
-
-
 async def find_context(
     app: App,
     task: str,
@@ -181,7 +92,7 @@ async def find_context(
             check_task(task),
             given=None if given is None else tuple(map(check_given, given)),
             want=tuple(dict.fromkeys(want)),
-            ref=check_ref(ref, "ref") if ref else None,
+            ref=check_ref(ref or None),
             limit=limit,
         ),
         project_id,
@@ -201,38 +112,19 @@ def shortened(task: str) -> str:
     return task[:half] + _LEFT_OUT + task[len(_LEFT_OUT) - half :]
 
 
-async def search_history(
-    app: App,
-    query: str | None,
-    project_id: str | None,
-    identity: Identity,
-    *,
-    repository: NamedRepository = None,
-    path: str | None = None,
-    author: str | None = None,
-    since: str | None = None,
-    until: str | None = None,
-    limit: int = 10,
-) -> HistoryReport:
-    """Search commits; ``since`` and ``until`` are ISO dates or times.
+def history_filters(
+    *, path: str | None, author: str | None, since: str | None, until: str | None
+) -> HistoryFilters:
+    """The commits to search; ``since`` and ``until`` are ISO dates or times.
 
     Raises:
-        InvalidInput: the query or a time is invalid.
-        ProjectNotFound, DatabaseUnavailable: as `History.search`.
+        InvalidInput: a time is invalid.
     """
-    filters = HistoryFilters(
+    return HistoryFilters(
         path=(path or "").removeprefix("./").strip("/") or None,
         author=author or None,
         since=check_moment(since, "since"),
         until=check_moment(until, "until", is_end=True),
-    )
-    return await app.history.search(
-        check_query(query) if query and query.strip() else "",
-        project_id,
-        filters,
-        limit=limit,
-        identity=identity,
-        repository=repository,
     )
 
 
@@ -264,7 +156,7 @@ def symbol_question(
         path=clean_path(place.path if place else target) if is_outline else None,
         to=None if to_place else to,
         to_place=to_place,
-        ref=check_ref(ref, "ref") if ref else None,
+        ref=check_ref(ref or None),
         depth=depth,
         limit=limit,
         body=body,

@@ -227,27 +227,30 @@ Search code by meaning and by words, before grep and before reading files. {ASK}
 )
 async def search_code(caller: Caller, arguments: SearchCode) -> SearchReply:
     """Search code by meaning and by words; the reply has the form that the caller gets."""
-    from codebase_mcp.tools import answers  # noqa: PLC0415 - not for the handshake
+    from codebase_mcp.search.search import Request  # noqa: PLC0415 - not for the handshake
+    from codebase_mcp.tools.answers import file_filters  # noqa: PLC0415
 
     chosen = arguments.filter or CodeFilter()
-    report = await answers.search(
-        caller.app,
+    report = await caller.app.search(
         arguments.query,
         arguments.project_id,
-        caller.identity,
-        filters=answers.file_filters(
-            file_type=arguments.file_type,
-            extensions=chosen.file_extensions or (),
-            languages=chosen.languages or (),
-            directory=arguments.directory,
+        Request(
+            file_filters(
+                file_type=arguments.file_type,
+                extensions=chosen.file_extensions or (),
+                languages=chosen.languages or (),
+                directory=arguments.directory,
+            ),
+            limit=arguments.limit,
+            context_lines=arguments.context_lines,
+            explain=arguments.explain,
+            by_definition=caller.replies == "text",
         ),
         repository=named_repository(arguments.repository_id),
         ref=arguments.ref,
-        limit=arguments.limit,
-        context_lines=arguments.context_lines,
-        explain=arguments.explain,
-        by_definition=caller.replies == "text",
+        identity=caller.identity,
         with_notes=arguments.with_notes,
+        with_help=True,
         with_history=arguments.with_history,
         report=caller.report_index_run,
     )

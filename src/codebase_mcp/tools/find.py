@@ -120,34 +120,37 @@ file and definition, with exact counts: instead of grep. For a question in words
 @TOOLSET.tool("Find text", READS, text=_FIND_TEXT)
 async def find_text(caller: Caller, arguments: FindText) -> FindTextReply:
     """Every line that matches; the reply has the form that the caller gets."""
-    from codebase_mcp.search.text_pattern import TextQuery  # noqa: PLC0415 - not for the handshake
-    from codebase_mcp.tools import answers  # noqa: PLC0415
+    from codebase_mcp.app.text_scan import TextQuestion  # noqa: PLC0415 - not for the handshake
+    from codebase_mcp.search.text_pattern import TextQuery  # noqa: PLC0415
+    from codebase_mcp.tools.answers import file_filters  # noqa: PLC0415
 
     chosen = arguments.filter or CodeFilter()
     form: Form = "files" if arguments.files_only else "lines"
-    report = await answers.find_text(
-        caller.app,
-        TextQuery(
-            arguments.pattern,
-            regex=arguments.regex,
-            ignore_case=arguments.ignore_case,
-            whole_word=arguments.whole_word,
-            multiline=arguments.multiline,
+    form = "count" if arguments.count_only else form
+    report = await caller.app.exact.find(
+        TextQuestion(
+            TextQuery(
+                arguments.pattern,
+                regex=arguments.regex,
+                ignore_case=arguments.ignore_case,
+                whole_word=arguments.whole_word,
+                multiline=arguments.multiline,
+            ),
+            file_filters(
+                file_type=arguments.file_type,
+                extensions=chosen.file_extensions or (),
+                languages=chosen.languages or (),
+                kinds=arguments.kinds or (),
+                directory=arguments.directory,
+            ),
+            ref=arguments.ref,
+            context_lines=arguments.context_lines,
+            limit=arguments.limit if form == "lines" else 0,
+            form=form,
         ),
         arguments.project_id,
         caller.identity,
-        filters=answers.file_filters(
-            file_type=arguments.file_type,
-            extensions=chosen.file_extensions or (),
-            languages=chosen.languages or (),
-            kinds=arguments.kinds or (),
-            directory=arguments.directory,
-        ),
         repository=named_repository(arguments.repository_id),
-        ref=arguments.ref,
-        form="count" if arguments.count_only else form,
-        limit=arguments.limit,
-        context_lines=arguments.context_lines,
         report=caller.report_index_run,
     )
     if caller.replies == "text":

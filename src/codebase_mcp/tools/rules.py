@@ -268,8 +268,10 @@ def check_directory(directory: str | None, field: str = "directory") -> str | No
     return directory.replace("\0", " ").removeprefix("./").rstrip("/")
 
 
-def check_ref(ref: str, field: str) -> str:
+def check_ref(ref: str | None, field: str = "ref") -> str | None:
     """The states of the code to search: names separated by spaces, or a range."""
+    if ref is None:
+        return None
     names = " ".join(ref.split())
     if names and len(names) <= MAX_REF_CHARS and names.isprintable():
         return names

@@ -204,18 +204,17 @@ async def _index(caller: Caller, arguments: Vcs) -> VcsReply:
 async def _search_branch(caller: Caller, arguments: Vcs) -> VcsReply:
     """Search a branch, a tag, a commit, or a change."""
     from codebase_mcp.search.help import secondary_note  # noqa: PLC0415 - not for the handshake
-    from codebase_mcp.tools import answers  # noqa: PLC0415
+    from codebase_mcp.search.search import Request  # noqa: PLC0415
 
     assert arguments.query is not None
-    report = await answers.search(
-        caller.app,
+    report = await caller.app.search(
         arguments.query,
         arguments.collection,
-        caller.identity,
+        Request(limit=_limit(caller, arguments), by_definition=caller.replies == "text"),
         repository=named_repository(arguments.repository_id),
         ref=arguments.branch,
-        limit=_limit(caller, arguments),
-        by_definition=caller.replies == "text",
+        identity=caller.identity,
+        with_help=True,
     )
     if caller.replies == "text":
         from codebase_mcp.tools.replies.search import search_text  # noqa: PLC0415
@@ -234,19 +233,16 @@ async def _search_branch(caller: Caller, arguments: Vcs) -> VcsReply:
 
 async def _search_history(caller: Caller, arguments: Vcs) -> VcsReply:
     """Search the commits."""
-    from codebase_mcp.tools.answers import search_history as answer  # noqa: PLC0415
+    from codebase_mcp.tools.answers import history_filters  # noqa: PLC0415 - not for the handshake
 
-    report = await answer(
-        caller.app,
-        arguments.query,
+    filters = {name: getattr(arguments, name) for name in ("path", "author", "since", "until")}
+    report = await caller.app.history.search(
+        arguments.query or "",
         arguments.collection,
-        caller.identity,
-        repository=named_repository(arguments.repository_id),
-        path=arguments.path,
-        author=arguments.author,
-        since=arguments.since,
-        until=arguments.until,
+        history_filters(**filters),
         limit=_limit(caller, arguments),
+        identity=caller.identity,
+        repository=named_repository(arguments.repository_id),
     )
     if caller.replies == "text":
         from codebase_mcp.tools.replies.changes import history_text  # noqa: PLC0415

@@ -11,6 +11,7 @@ from markupsafe import Markup, escape
 from starlette.requests import Request
 
 from codebase_mcp.app.evaluation.scoring import CHARS_PER_TOKEN
+from codebase_mcp.app.text_scan import TextQuestion
 from codebase_mcp.errors import InvalidInput
 from codebase_mcp.model import WORKTREE
 from codebase_mcp.printable import printable
@@ -18,8 +19,8 @@ from codebase_mcp.search.exact import FileMatches
 from codebase_mcp.search.help import state_note
 from codebase_mcp.search.scope import FileFilters
 from codebase_mcp.search.text_pattern import TextMatcher, TextQuery
-from codebase_mcp.tools import answers
 from codebase_mcp.tools.replies.exact import exact_text, folded, looks_like_regex
+from codebase_mcp.tools.rules import check_ref
 from codebase_mcp.tools.text import KIND_GROUPS, folders_of
 from codebase_mcp.web.pages.site import Site
 
@@ -106,15 +107,16 @@ async def find(
     report = await site.run(
         request,
         "find_text",
-        lambda app, user: answers.find_text(
-            app,
-            query,
+        lambda app, user: app.exact.find(
+            TextQuestion(
+                query,
+                replace(filters, repository_id=None),
+                ref=check_ref(params.get("ref", "").strip() or None),
+                limit=limit,
+            ),
             chosen,
             user,
-            filters=replace(filters, repository_id=None),
             repository=filters.repository_id,
-            ref=params.get("ref", "").strip() or None,
-            limit=limit,
         ),
     )
     text = exact_text(report, (await site.holder.get()).settings.reply_chars)

@@ -20,11 +20,12 @@ from codebase_mcp.errors import InvalidInput
 from codebase_mcp.model import WORKTREE, FileKind
 from codebase_mcp.search.help import first_with_text, secondary_note, state_note
 from codebase_mcp.search.scope import FileFilters
+from codebase_mcp.search.search import Request as SearchRequest
 from codebase_mcp.search.signals import SIGNALS
-from codebase_mcp.tools import answers
+from codebase_mcp.tools.answers import file_filters
 from codebase_mcp.tools.replies.excerpts import excerpt
 from codebase_mcp.tools.replies.search import search_text
-from codebase_mcp.tools.rules import check_repository_id
+from codebase_mcp.tools.rules import check_query, check_ref, check_repository_id
 from codebase_mcp.web.pages import finding
 from codebase_mcp.web.pages.finding import OPTIONS
 from codebase_mcp.web.pages.html import Line, coloured
@@ -107,16 +108,14 @@ async def _answer(site: Site, request: Request, chosen: str) -> dict[str, Any] |
     report = await site.run(
         request,
         "search_code",
-        lambda app, user: answers.search(
-            app,
-            params["q"],
+        lambda app, user: app.search(
+            check_query(params["q"]),
             chosen,
-            user,
-            filters=filters,
-            ref=params.get("ref", "").strip() or None,
-            limit=limit,
-            explain=True,
+            SearchRequest(filters, limit, explain=True, by_definition=True),
+            ref=check_ref(params.get("ref", "").strip() or None),
+            identity=user,
             with_notes=True,
+            with_help=True,
         ),
     )
     shown = await asyncio.to_thread(shown_of, report)
@@ -167,7 +166,7 @@ def _filters(request: Request) -> FileFilters:
         rule = ", ".join(FileKind)
         raise InvalidInput.of("kind", kind, "No such kind of files", rule=rule)
     repository = given["repository"]
-    return answers.file_filters(
+    return file_filters(
         repository_id=UUID(check_repository_id(repository, "repository")) if repository else None,
         languages=[given["language"]] if given["language"] else (),
         kinds=[kind] if kind else (),
