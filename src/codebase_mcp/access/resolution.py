@@ -162,7 +162,6 @@ class Resolver:
         self._projects: dict[str | None, Project] = {}
 
     async def close(self) -> None:
-        """Cancel running requests."""
         if self.workflow is not None:
             await self.workflow.close()
 

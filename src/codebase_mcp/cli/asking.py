@@ -199,7 +199,6 @@ def symbol_history_json(report: SymbolHistoryReport, limit: int) -> dict[str, An
 
 
 def history_json(report: HistoryReport) -> dict[str, Any]:
-    """Commits for programs."""
     return {
         "commits": [_commit_json(commit) for commit in report.commits],
         "count": len(report.commits),

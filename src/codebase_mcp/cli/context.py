@@ -25,7 +25,6 @@ _MAX_BYTES = 64 << 20
 
 
 async def context(options: argparse.Namespace, settings: Settings) -> int:
-    """Show the files that a task needs."""
     from codebase_mcp.tools import answers  # noqa: PLC0415 - not for the help
 
     want = _roles(options.want)

@@ -23,7 +23,7 @@ from rich.text import Text
 from codebase_mcp.app.app import App
 from codebase_mcp.app.background.audit import AuditEntry, load_entries
 from codebase_mcp.app.data import Purged, Target
-from codebase_mcp.cli.output import ask, local_time, print_json, say
+from codebase_mcp.cli.output import ask, local_time, print_json, say, tell
 from codebase_mcp.cli.shell import identity_here
 from codebase_mcp.cli.terminal import console
 from codebase_mcp.database.backup import BackupFacts
@@ -66,11 +66,9 @@ async def backup(options: argparse.Namespace, settings: Settings) -> int:
             with partial.open("wb") as file:
                 facts = await app.data.backup(file, options.project, identity_here(settings))
             size = partial.stat().st_size
-    if options.json:
-        print_json({"file": options.output, "bytes": size, **_backup_as_json(facts)}, indent=None)
-    else:
-        say(f"{_name(facts)}: {facts.rows} rows in {options.output} ({size / 1e6:.1f} MB)")
-    return 0
+    content = {"file": options.output, "bytes": size, **_backup_as_json(facts)}
+    text = f"{_name(facts)}: {facts.rows} rows in {options.output} ({size / 1e6:.1f} MB)"
+    return tell(options, content, text)
 
 
 async def restore(options: argparse.Namespace, settings: Settings) -> int:
@@ -80,11 +78,7 @@ async def restore(options: argparse.Namespace, settings: Settings) -> int:
             facts = await app.data.restore(
                 file, options.file, options.project, replace=options.replace
             )
-    if options.json:
-        print_json(_backup_as_json(facts), indent=None)
-    else:
-        say(f"{_name(facts)}: {facts.rows} rows restored")
-    return 0
+    return tell(options, _backup_as_json(facts), f"{_name(facts)}: {facts.rows} rows restored")
 
 
 def _name(facts: BackupFacts) -> str:
@@ -151,11 +145,7 @@ def _described(target: Target) -> str:
 
 
 def _confirm(what: str, options: argparse.Namespace) -> None:
-    """Ask a person for confirmation; a program passes ``--yes``.
-
-    Raises:
-        InvalidInput: there is no terminal to ask at, or the answer is not yes.
-    """
+    """Ask a person for confirmation; a program passes ``--yes``."""
     if options.yes:
         return
     if not sys.stdin.isatty():
@@ -237,11 +227,7 @@ async def audit(options: argparse.Namespace, settings: Settings) -> int:
 
 
 def age_of(text: str) -> timedelta:
-    """A span of time such as ``90m``, ``12h``, ``7d`` or ``2w``.
-
-    Raises:
-        InvalidInput: the text is no such span.
-    """
+    """A span of time such as ``90m``, ``12h``, ``7d`` or ``2w``."""
     span = re.fullmatch(r"([0-9]{1,4})([mhdw])", text)
     if span is None:
         rule = "a number and m, h, d or w, such as 90m, 12h, 7d, 2w"
@@ -266,11 +252,8 @@ async def export_records(options: argparse.Namespace, settings: Settings) -> int
             async for line in app.data.export_records(options.project, identity):
                 file.write(line + "\n")
                 count += 1
-    if options.json:
-        print_json({"file": options.output, "records": count}, indent=None)
-    else:
-        say(f"{counted(count, 'record')} in {options.output}")
-    return 0
+    content = {"file": options.output, "records": count}
+    return tell(options, content, f"{counted(count, 'record')} in {options.output}")
 
 
 async def import_records(options: argparse.Namespace, settings: Settings) -> int:

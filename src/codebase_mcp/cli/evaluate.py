@@ -34,7 +34,7 @@ from codebase_mcp.app.evaluation.scoring import (
     score,
 )
 from codebase_mcp.cli.data import appearing, opened
-from codebase_mcp.cli.output import print_json, say
+from codebase_mcp.cli.output import print_json, tell
 from codebase_mcp.cli.shell import Shell, open_shell, progress_bar
 from codebase_mcp.cli.terminal import Terminal
 from codebase_mcp.database.naming import DEFAULT_ID
@@ -104,12 +104,9 @@ def _questions(options: argparse.Namespace, corpus: Corpus) -> list[Question]:
 def _save(options: argparse.Namespace, questions: Sequence[Question]) -> int:
     with appearing(options.save) as partial:
         partial.write_text(as_lines(questions), encoding="utf-8")
-    if options.json:
-        print_json({"file": options.save, "queries": len(questions)}, indent=None)
-    else:
-        say(f"{len(questions)} queries in {options.save}")
-        say(f"Read and edit them, then: codebase-mcp eval {options.save}")
-    return 0
+    text = f"{len(questions)} queries in {options.save}\n"
+    text += f"Read and edit them, then: codebase-mcp eval {options.save}"
+    return tell(options, {"file": options.save, "queries": len(questions)}, text)
 
 
 async def _evaluated(

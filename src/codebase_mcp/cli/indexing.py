@@ -12,7 +12,7 @@ from uuid import UUID
 
 from codebase_mcp.access.identity import Identity
 from codebase_mcp.app.app import App, IndexReport
-from codebase_mcp.cli.output import encoding_counts, print_json, say
+from codebase_mcp.cli.output import encoding_counts, print_json, tell
 from codebase_mcp.cli.shell import identity_here, progress_bar
 from codebase_mcp.cli.tool_commands import in_commands
 from codebase_mcp.database.connection import Database
@@ -111,11 +111,7 @@ async def remove(options: argparse.Namespace, settings: Settings) -> int:
             removed, shown = await forget_clone(app, options.path, project, identity)
         else:
             removed, shown = await app.remove(options.path, project, identity), options.path
-    if options.json:
-        print_json({"repository_id": removed, "status": "removed"}, indent=None)
-    else:
-        say(f"Removed {shown}")
-    return 0
+    return tell(options, {"repository_id": removed, "status": "removed"}, f"Removed {shown}")
 
 
 def _print_json(report: IndexReport, source: Source) -> None:
@@ -212,11 +208,7 @@ class Source:
 
 
 def check_flags(options: argparse.Namespace) -> None:
-    """Refuse options that do not fit together.
-
-    Raises:
-        InvalidInput: some flags contradict the path or further flags.
-    """
+    """Refuse options that do not fit together."""
     for flag in ("branch", "depth", "full"):
         if getattr(options, flag) and not is_remote(options.path):
             raise _contradiction(flag, "is for URLs: a directory is indexed as it is")
@@ -257,11 +249,7 @@ async def find_source(
 
 
 def cloned_source(options: argparse.Namespace, settings: Settings) -> Source:
-    """The directory that is named, or the clone of the URL as it was last fetched.
-
-    Raises:
-        InvalidInput: the URL was never fetched.
-    """
+    """The directory that is named, or the clone of the URL as it was last fetched."""
     if not is_remote(options.path):
         return Source(Path(options.path).expanduser().absolute(), None)
     remote = parse_remote(options.path)
@@ -283,9 +271,6 @@ async def forget_clone(
     """Remove a URL from the index, and delete its clone unless another project uses it.
 
     The repository's id, if it was indexed, and the URL as it may be shown.
-
-    Raises:
-        NotFound: it is neither indexed nor cloned.
     """
     remote, clones = parse_remote(url), clones_in(app.settings)
     clone = clone_path(remote, clones)

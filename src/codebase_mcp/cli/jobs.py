@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import asyncio
 import logging
 from contextlib import nullcontext
 from typing import Any
@@ -34,25 +33,12 @@ async def worker(options: argparse.Namespace, settings: Settings) -> int:
             nullcontext() if options.once else backfilling(app),
         ):
             worker = Worker(app, concurrency)
-            working = asyncio.create_task(worker.run(once=options.once))
-            stopping = asyncio.create_task(shutdown.wait())
-            await asyncio.wait([working, stopping], return_when=asyncio.FIRST_COMPLETED)
-            stopping.cancel()
-            if not working.done():
-                worker.stop_waiting()
-                working.cancel()
-                await asyncio.wait([working])
-            if not working.cancelled():
-                working.result()
+            await shutdown.run(worker.run(once=options.once), worker.stop_waiting)
     return 0
 
 
 async def jobs(options: argparse.Namespace, settings: Settings) -> int:
-    """The jobs of all projects or of the named project, including recently ended jobs.
-
-    Raises:
-        NotFound: there is no such job to cancel.
-    """
+    """The jobs of all projects or of the named project, including recently ended jobs."""
     async with await App.open(settings) as app:
         schema = None
         if options.project is not None:
@@ -115,15 +101,6 @@ def _status(job: IndexJob) -> str:
 
 
 def _as_json(job: IndexJob) -> dict[str, Any]:
-    return {
-        "id": job.id,
-        "operation_id": job.operation_id,
-        "project_id": job.project_id,
-        "repository_id": job.repository_id,
-        "root": job.root,
-        "status": _status(job),
-        "created_at": job.created_at,
-        "started_at": job.started_at,
-        "ended_at": job.ended_at,
-        "error": job.error,
-    }
+    names = "id operation_id project_id repository_id root status created_at started_at ended_at"
+    content = {name: getattr(job, name) for name in [*names.split(), "error"]}
+    return content | {"status": _status(job)}

@@ -40,11 +40,7 @@ _MAX_REQUESTS = 1_000_000
 
 
 async def create(options: argparse.Namespace, settings: Settings) -> int:
-    """Make a key.
-
-    Raises:
-        InvalidInput: an option has no meaning.
-    """
+    """Make a key."""
     roots = None if options.own_roots is None else _roots(options.own_roots)
     scopes = options.scopes
     if scopes is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import sys
 from collections.abc import Mapping
 from datetime import datetime
@@ -58,6 +59,14 @@ def encoding_counts(encodings: Mapping[str, int]) -> str:
 def print_json(content: Any, *, indent: int | None = 2) -> int:
     """Print a reply for a program; returns 0, the exit status of a command that only prints it."""
     print(printable_json(content, indent=indent, default=_text_of), flush=True)
+    return 0
+
+
+def tell(options: argparse.Namespace, content: Any, text: str) -> int:
+    """Tell the outcome of a command in a line: JSON for a program, or a text for a person."""
+    if options.json:
+        return print_json(content, indent=None)
+    say(text)
     return 0
 
 

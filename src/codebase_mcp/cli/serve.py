@@ -47,9 +47,6 @@ async def serve(
     """Serve until the input closes or the process is stopped.
 
     ``when_bound`` is told the address, as soon as connections to it wait for an answer.
-
-    Raises:
-        InvalidInput: the address cannot be bound, or the settings do not go together.
     """
     logs.adopt_libraries()  # FastMCP set itself up when it was imported
     shutdown = Shutdown()
@@ -113,11 +110,7 @@ async def _serve_here(settings: Settings, sockets: list[socket], shutdown: Shutd
 
 
 def _require_one_process(settings: Settings) -> None:
-    """Refuse settings that several HTTP workers do not support.
-
-    Raises:
-        InvalidInput: a client's session over SSE belongs to a single process.
-    """
+    """Refuse settings that several HTTP workers do not support."""
     if settings.sse and settings.http_workers > 1:
         raise InvalidInput(
             f"--sse needs a single process, but --http-workers is {settings.http_workers}",
@@ -126,11 +119,7 @@ def _require_one_process(settings: Settings) -> None:
 
 
 async def open_page(options: argparse.Namespace, settings: Settings) -> int:
-    """Open the page of the server that runs, or serve until the process is stopped.
-
-    Raises:
-        InvalidInput: the address is no loopback address, or is in use.
-    """
+    """Open the page of the server that runs, or serve until the process is stopped."""
     if not is_loopback(settings.host):
         raise InvalidInput.of(
             "host",

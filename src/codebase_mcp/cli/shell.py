@@ -54,14 +54,10 @@ class Shell:
         return app, project, "all" if options.all else None
 
     async def call(self, tool: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """The reply of a tool as JSON values; what a flag says is text, whatever it stands for.
-
-        Raises:
-            CodebaseError: what the contract names.
-        """
+        """The reply of a tool as JSON values; what a flag says is text, whatever it stands for."""
         # A command that shows a report itself needs neither a tool nor what checks its arguments.
         from codebase_mcp.tools.arguments import aliases_in, parsed  # noqa: PLC0415
-        from codebase_mcp.tools.calling import call_tool, no_progress  # noqa: PLC0415
+        from codebase_mcp.tools.calling import reply_of  # noqa: PLC0415
         from codebase_mcp.tools.catalog import tool_named  # noqa: PLC0415
 
         spec = tool_named(tool)
@@ -71,7 +67,7 @@ class Shell:
             name: parsed(properties.get(own_names.get(name, name), {}), value)
             for name, value in arguments.items()
         }
-        return await call_tool(spec, values, self.app, self.identity, no_progress)
+        return (await reply_of(spec, values, self.app, self.identity)).as_json()
 
     async def close(self) -> None:
         if self._app is not None:

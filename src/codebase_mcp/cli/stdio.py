@@ -43,7 +43,6 @@ if TYPE_CHECKING:
 
     from fastmcp import FastMCP
     from mcp.shared._stream_protocols import WriteStream
-    from mcp_types import JSONRPCMessage, RequestId
 
 _STDIN, _STDOUT = 0, 1
 _CANCELLED = "notifications/cancelled"

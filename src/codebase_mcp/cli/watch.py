@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import asyncio
 from collections.abc import Collection, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -44,14 +43,7 @@ async def watch(options: argparse.Namespace, settings: Settings) -> int:
                 on_taken_elsewhere=printer.on_taken_elsewhere,
             )
             printer.begin(roots)
-            following = asyncio.create_task(watcher.run())
-            stopping = asyncio.create_task(shutdown.wait())
-            await asyncio.wait([following, stopping], return_when=asyncio.FIRST_COMPLETED)
-            for task in (stopping, following):
-                task.cancel()
-            await asyncio.wait([following])
-            if not following.cancelled():
-                following.result()
+            await shutdown.run(watcher.run())
     return 0
 
 
@@ -99,7 +91,6 @@ class _Printer:
         self._console = Terminal(stderr=True)
 
     def begin(self, roots: Collection[Path] | None) -> None:
-        """Print the watched directories."""
         if not self._as_json:
             shown = "all repositories" if roots is None else ", ".join(map(str, sorted(roots)))
             self._print(f"Watching {shown}. Ctrl-C ends it.", "dim")
@@ -110,7 +101,6 @@ class _Printer:
             self._print(f"{root} is watched by another process until that ends", "dim")
 
     def on_update(self, followed: IndexUpdate) -> None:
-        """Print an update or its failure."""
         if self._as_json:
             print_json(_content(followed), indent=None)
             return

@@ -23,30 +23,10 @@ from codebase_mcp.secrets.naming import CODE, Name, Span, Text, sort_of
 from codebase_mcp.secrets.sentences import is_joined
 
 
-def _any(value: bytes) -> bool:
-    return not is_placeholder(value)
-
-
-def _word(value: bytes) -> bool:
-    return evidence(value) >= Evidence.WORD
-
-
-def _word_or_phrase(value: bytes) -> bool:
-    return _word(value) or is_phrase(value)
-
-
 def _beside_user(value: bytes) -> bool:
     """Whether a text behind a user's name is a password, and no name in code."""
     is_text = is_joined(value) and not value.islower() and sort_of(value) is None
     return is_text or is_chosen(value)
-
-
-def _has_random_part(value: bytes) -> bool:
-    return any(_random(part) for part in re.split(rb"[/@]", value))
-
-
-def _mixed(value: bytes) -> bool:
-    return evidence(value) >= Evidence.MIXED
 
 
 def _random(value: bytes) -> bool:
@@ -70,8 +50,8 @@ def _login(value: bytes) -> bool:
     try:
         text = b64decode(value, validate=True)
     except ValueError:
-        return len(value) >= _SHORTEST_LOGIN and _mixed(value)
-    return _mixed(value) or (text.isascii() and text.decode().isprintable())
+        return len(value) >= _SHORTEST_LOGIN and evidence(value) >= Evidence.MIXED
+    return evidence(value) >= Evidence.MIXED or (text.isascii() and text.decode().isprintable())
 
 
 def _key_text(value: bytes) -> bool:
@@ -289,11 +269,17 @@ private key: any
   @ `"kty"`
 """
 _CHECKS: dict[str, Check] = {
-    check.__name__.lstrip("_"): check
-    for check in (
-        *(_any, _word, _mixed, _random, _password, _login, _key_text, is_chosen),
-        *(_has_random_part, _word_or_phrase, _beside_user),
-    )
+    "any": lambda value: not is_placeholder(value),
+    "word": lambda value: evidence(value) >= Evidence.WORD,
+    "mixed": lambda value: evidence(value) >= Evidence.MIXED,
+    "random": _random,
+    "word_or_phrase": lambda value: evidence(value) >= Evidence.WORD or is_phrase(value),
+    "has_random_part": lambda value: any(map(_random, re.split(rb"[/@]", value))),
+    "is_chosen": is_chosen,
+    "password": _password,
+    "login": _login,
+    "key_text": _key_text,
+    "beside_user": _beside_user,
 }
 _LINE = re.compile(
     r"(?m)^(?:(?P<kind>\S.*): (?P<check>\w+)|  (?P<pattern>\S.*)(?:\n  @ (?P<literals>.*))?)$"
@@ -301,8 +287,7 @@ _LINE = re.compile(
 
 
 def _read_table() -> Iterator[_Form]:
-    kind = ""
-    check: Check = _any
+    kind, check = "", _CHECKS["any"]
     for line in _LINE.finditer(_TABLE.replace("\n    ", "")):
         if line["kind"]:
             kind, check = line["kind"], _CHECKS[line["check"]]

@@ -258,14 +258,6 @@ def _sort_of_key(before: list[bytes]) -> Sort | None:
     return KEY if is_header or not _SECRET_KEYS.isdisjoint(before[-1:]) else None
 
 
-def _sort_of_code(before: list[bytes]) -> Sort | None:
-    return None if _SECRET_CODES.isdisjoint(before[-1:]) else CODE
-
-
-def _sort_of_session(before: list[bytes]) -> Sort | None:
-    return KEY if before else None
-
-
 def _sort_of_id(before: list[bytes]) -> Sort | None:
     """What the name of an id says: some are half of what signs in."""
     is_key = before[-1:] == [b"key"] and before[-2:-1] in ([b"api"], [b"private"], [b"access"])
@@ -273,12 +265,11 @@ def _sort_of_id(before: list[bytes]) -> Sort | None:
     return KEY if is_key or is_half else None
 
 
-def _sort_of_key_abroad(before: list[bytes]) -> Sort | None:
-    return PASSWORD if before[-1:] in ([b"parola"], [b"wlan"], [b"wifi"]) else KEY
-
-
 _BY_WHAT_IS_BEFORE = {
-    **dict.fromkeys(KEYS_ABROAD, _sort_of_key_abroad),
+    **dict.fromkeys(
+        KEYS_ABROAD,
+        lambda before: PASSWORD if before[-1:] in ([b"parola"], [b"wlan"], [b"wifi"]) else KEY,
+    ),
     **dict.fromkeys((b"key", b"keys"), _sort_of_key),
     b"phrase": lambda before: (
         None if {b"pass", b"seed", b"recovery"}.isdisjoint(before[-1:]) else PASSPHRASE
@@ -290,8 +281,11 @@ _BY_WHAT_IS_BEFORE = {
         lambda before: PASSWORD if before[-1:] in ([b"security"], [b"bind"]) else SECRET,
     ),
     b"ident": lambda before: KEY if before[-1:] == [b"auth"] else None,
-    **dict.fromkeys((b"code", b"codes"), _sort_of_code),
-    b"session": _sort_of_session,
+    **dict.fromkeys(
+        (b"code", b"codes"),
+        lambda before: None if _SECRET_CODES.isdisjoint(before[-1:]) else CODE,
+    ),
+    b"session": lambda before: KEY if before else None,
     b"id": _sort_of_id,
 }
 

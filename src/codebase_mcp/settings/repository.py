@@ -99,7 +99,6 @@ class ContextValues:
 
 
 def read_context(context: ContextText) -> ContextValues:
-    """The settings in a context file."""
     reading = ContextValues(path_text(context.path))
     try:
         content = read_toml(context)
@@ -309,7 +308,6 @@ def closed_folders(settings: Settings) -> tuple[Path, ...]:
 
 
 def clones_in(settings: Settings) -> Path:
-    """Where clones are."""
     return Path(os.path.realpath(settings.data_dir.expanduser()), "repositories")
 
 

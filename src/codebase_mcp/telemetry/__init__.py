@@ -29,5 +29,4 @@ def start(
 
 
 def end() -> None:
-    """Send the remaining spans."""
     flush_traces()

@@ -10,14 +10,7 @@ from codebase_mcp.errors import InvalidInput
 from codebase_mcp.model import KINDS, FileKind
 from codebase_mcp.search.history import HistoryFilters
 from codebase_mcp.search.scope import FileFilters
-from codebase_mcp.tools.rules import (
-    check_directory,
-    check_file_type,
-    check_given,
-    check_moment,
-    check_ref,
-    check_task,
-)
+from codebase_mcp.tools import rules
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -47,7 +40,7 @@ def file_filters(
         InvalidInput: a value is invalid, or ``file_type`` is not among the extensions.
     """
     endings = [extension.lstrip(".").lower() for extension in extensions]
-    if file_type := check_file_type(file_type):
+    if file_type := rules.check_file_type(file_type):
         if endings and file_type.lower() not in endings:
             raise InvalidInput.of(
                 "file_type",
@@ -62,7 +55,7 @@ def file_filters(
         extensions=tuple(endings) or None,
         languages=tuple(language.lower() for language in languages) or None,
         kinds=tuple(kinds) or None,
-        directory=check_directory(directory) or None,
+        directory=rules.check_directory(directory) or None,
     )
 
 
@@ -89,10 +82,10 @@ async def find_context(
 
     return await app.context.find(
         ContextQuestion(
-            check_task(task),
-            given=None if given is None else tuple(map(check_given, given)),
+            rules.check_task(task),
+            given=None if given is None else tuple(map(rules.check_given, given)),
             want=tuple(dict.fromkeys(want)),
-            ref=check_ref(ref or None),
+            ref=rules.check_ref(ref or None),
             limit=limit,
         ),
         project_id,
@@ -115,16 +108,12 @@ def shortened(task: str) -> str:
 def history_filters(
     *, path: str | None, author: str | None, since: str | None, until: str | None
 ) -> HistoryFilters:
-    """The commits to search; ``since`` and ``until`` are ISO dates or times.
-
-    Raises:
-        InvalidInput: a time is invalid.
-    """
+    """The commits to search; ``since`` and ``until`` are ISO dates or times."""
     return HistoryFilters(
         path=(path or "").removeprefix("./").strip("/") or None,
         author=author or None,
-        since=check_moment(since, "since"),
-        until=check_moment(until, "until", is_end=True),
+        since=rules.check_moment(since, "since"),
+        until=rules.check_moment(until, "until", is_end=True),
     )
 
 
@@ -139,11 +128,7 @@ def symbol_question(
     to: str | None = None,
     filters: FileFilters | None = None,
 ) -> SymbolQuestion:
-    """A question about a name or a ``path:line``; an outline is of a path, a path leads ``to``.
-
-    Raises:
-        InvalidInput: the ref is invalid.
-    """
+    """A question about a name or a ``path:line``; an outline is of a path, a path leads ``to``."""
     from codebase_mcp.symbols.answer import SymbolQuestion  # noqa: PLC0415 - parses code
     from codebase_mcp.symbols.lookup import clean_path, parse_place  # noqa: PLC0415
 
@@ -156,7 +141,7 @@ def symbol_question(
         path=clean_path(place.path if place else target) if is_outline else None,
         to=None if to_place else to,
         to_place=to_place,
-        ref=check_ref(ref or None),
+        ref=rules.check_ref(ref or None),
         depth=depth,
         limit=limit,
         body=body,

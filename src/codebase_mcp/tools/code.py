@@ -11,15 +11,8 @@ from uuid import UUID
 from pydantic import BaseModel, Field
 
 from codebase_mcp.guidance import ABSENT, ASK, GREP, INDEXED, STOP
+from codebase_mcp.tools import fields
 from codebase_mcp.tools.arguments import ArgumentPart, Arguments
-from codebase_mcp.tools.fields import (
-    Names,
-    ProjectId,
-    ReplyBudget,
-    RepositoryChoice,
-    ShownName,
-    named_repository,
-)
 from codebase_mcp.tools.reply import Reply
 from codebase_mcp.tools.rules import DIRECTORY, FILE_TYPE, NAME, QUERY, REF, REPO_PATH
 from codebase_mcp.tools.search_reply import SearchReply, brief_reply, fit, full_reply
@@ -44,7 +37,7 @@ PROGRESS_INTERVAL_S = 0.5
 
 class IndexRepository(Arguments):
     repo_path: Annotated[str, REPO_PATH, Field(description="Absolute path.")]
-    project_id: ProjectId = None
+    project_id: fields.ProjectId = None
     force_reindex: Annotated[bool, Field(description="Rebuild all of it; rarely needed.")] = False
     name: Annotated[str | None, NAME, Field(description="Display name.")] = None
 
@@ -57,7 +50,7 @@ class RepositorySettingsReply(BaseModel):
     include_submodules: bool = False
     max_file_bytes: int = 0
     git_depth: int = 0
-    git_branches: list[ShownName] = []
+    git_branches: list[fields.ShownName] = []
     warnings: list[str] = Field(default=[], description="Keys in it that have no effect.")
 
 
@@ -152,7 +145,6 @@ async def index_repository(caller: Caller, arguments: IndexRepository) -> IndexR
 
 
 def index_reply(report: IndexReport) -> IndexReply:
-    """The reply for an index run."""
     run = report.run
     reply = IndexReply(
         repository_id=run.repository_id,
@@ -182,16 +174,18 @@ def index_reply(report: IndexReport) -> IndexReply:
 class CodeFilter(ArgumentPart):
     """Which files to search."""
 
-    languages: Names | None = Field(default=None, description="Language names, such as python.")
-    file_extensions: Names | None = Field(
+    languages: fields.Names | None = Field(
+        default=None, description="Language names, such as python."
+    )
+    file_extensions: fields.Names | None = Field(
         default=None, description="File extensions, with or without the leading dot."
     )
 
 
 class SearchCode(Arguments):
     query: Annotated[str, QUERY, Field(description="A sentence, then names you expect.")]
-    project_id: ProjectId = None
-    repository_id: RepositoryChoice = None
+    project_id: fields.ProjectId = None
+    repository_id: fields.RepositoryChoice = None
     file_type: Annotated[str | None, FILE_TYPE, Field(description="Extension: py.")] = None
     directory: Annotated[
         str | None,
@@ -203,7 +197,7 @@ class SearchCode(Arguments):
         None
     )
     ref: Annotated[str | None, REF, Field(description="Branch, tag or commit.")] = None
-    max_chars: ReplyBudget = None
+    max_chars: fields.ReplyBudget = None
     context_lines: Annotated[int, Field(ge=0, le=50, description="Lines around each result.")] = 10
     explain: Annotated[bool, Field(description="Say what made the rank.")] = False
     with_notes: Annotated[bool, Field(description="With records on each place.")] = False
@@ -246,7 +240,7 @@ async def search_code(caller: Caller, arguments: SearchCode) -> SearchReply:
             explain=arguments.explain,
             by_definition=caller.replies == "text",
         ),
-        repository=named_repository(arguments.repository_id),
+        repository=fields.named_repository(arguments.repository_id),
         ref=arguments.ref,
         identity=caller.identity,
         with_notes=arguments.with_notes,

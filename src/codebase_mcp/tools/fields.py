@@ -10,7 +10,7 @@ from pydantic import AfterValidator, FailFast, Field
 
 from codebase_mcp.errors import InvalidInput
 from codebase_mcp.secrets.masking import mask_token
-from codebase_mcp.tools.arguments import ArgumentPart
+from codebase_mcp.tools.arguments import ArgumentPart, Arguments
 from codebase_mcp.tools.reply import Reply, ReplyPart
 from codebase_mcp.tools.rules import (
     ALL_REPOSITORIES,
@@ -183,7 +183,6 @@ class AnchorReply(ReplyPart):
     moved_from: str | None = Field(description="The file in which it was before.")
 
     def as_text(self) -> str:
-        """The place in a line."""
         lines = f":{self.start_line}-{self.end_line}" if self.start_line is not None else ""
         position = joined(
             f"{self.file}{lines}" if self.file else None,
@@ -218,8 +217,16 @@ def places_of(anchors: Sequence[AnchorArgument] | None) -> list[CodeReference]:
     return [CodeReference(**anchor.model_dump()) for anchor in anchors or ()]
 
 
+def changes_in(arguments: Arguments, identity: str) -> dict[str, Any]:
+    """The fields that the update of a record changes: those that its client gave."""
+    given = arguments.model_fields_set - {identity, "project_id"}
+    changes = {name: getattr(arguments, name) for name in given}
+    if "anchors" in changes:
+        changes["anchors"] = places_of(changes["anchors"])
+    return changes
+
+
 def anchor_lines(anchors: Iterable[AnchorReply]) -> Iterator[str]:
-    """Places as text, a line each."""
     yield from (f"{INDENT}at {anchor.as_text()}" for anchor in anchors)
 
 

@@ -9,18 +9,10 @@ from uuid import UUID
 from pydantic import BaseModel, Field
 
 from codebase_mcp.model import WORKTREE
+from codebase_mcp.tools import fields
 from codebase_mcp.tools.arguments import Arguments
 from codebase_mcp.tools.code import CodeFilter
 from codebase_mcp.tools.context import FIND_CONTEXT
-from codebase_mcp.tools.fields import (
-    FileKinds,
-    ProjectId,
-    ProjectReply,
-    ReplyBudget,
-    RepositoryChoice,
-    ScopeReply,
-    named_repository,
-)
 from codebase_mcp.tools.reply import TextReply, as_text
 from codebase_mcp.tools.rules import DIRECTORY, FILE_TYPE, REF
 from codebase_mcp.tools.search_reply import IndexState, index_state
@@ -56,19 +48,19 @@ class FindText(Arguments):
     filter: Annotated[CodeFilter | None, Field(description="Names of languages, extensions.")] = (
         None
     )
-    kinds: FileKinds = None
+    kinds: fields.FileKinds = None
     ref: Annotated[
         str | None,
         REF,
         Field(description="Branch, tag or commit; A...B: changed lines."),
     ] = None
-    repository_id: RepositoryChoice = None
-    project_id: ProjectId = None
+    repository_id: fields.RepositoryChoice = None
+    project_id: fields.ProjectId = None
     context_lines: Annotated[int, Field(ge=0, le=20, description="Lines around each.")] = 0
     count_only: Annotated[bool, Field(description="Only how many, by folder.")] = False
     files_only: Annotated[bool, Field(description="Only files, each with its count.")] = False
     limit: Annotated[int, Field(ge=1, le=500, description="Lines shown at most.")] = 50
-    max_chars: ReplyBudget = None
+    max_chars: fields.ReplyBudget = None
 
 
 class TextMatch(BaseModel):
@@ -96,7 +88,7 @@ class FileWithMatches(BaseModel):
     commit: str | None = Field(default=None, description="With ref: the commit that has it.")
 
 
-class FindTextReply(TextReply, ProjectReply):
+class FindTextReply(TextReply, fields.ProjectReply):
     total_count: int = Field(default=0, description="Lines that match, whatever the limit.")
     files_count: int = Field(default=0, description="Files with such lines.")
     results: list[FileWithMatches] = Field(
@@ -108,7 +100,7 @@ class FindTextReply(TextReply, ProjectReply):
     truncated: bool = Field(default=False, description="Cut to limit or max_chars.")
     index: IndexState | None = None
     refs: dict[str, str] = Field(default={}, description="With ref: what each commit is.")
-    scope: ScopeReply | None = Field(default=None, description="What was searched.")
+    scope: fields.ScopeReply | None = Field(default=None, description="What was searched.")
     latency_ms: float = 0.0
 
 
@@ -150,7 +142,7 @@ async def find_text(caller: Caller, arguments: FindText) -> FindTextReply:
         ),
         arguments.project_id,
         caller.identity,
-        repository=named_repository(arguments.repository_id),
+        repository=fields.named_repository(arguments.repository_id),
         report=caller.report_index_run,
     )
     if caller.replies == "text":
@@ -175,7 +167,7 @@ def find_text_reply(report: TextReport, max_chars: int | None) -> FindTextReply:
         is_complete=report.is_complete,
         not_searched=dict(report.not_searched),
         index=index_state(report.index),
-        scope=ScopeReply.model_validate(report.scope),
+        scope=fields.ScopeReply.model_validate(report.scope),
         latency_ms=round(report.latency_ms, 2),
     )
     if form == "count":

@@ -34,7 +34,6 @@ IsoTime = Annotated[str, BeforeValidator(datetime.isoformat)]
 
 
 def rounded(digits: int) -> AfterValidator:
-    """Rounds the values of a field."""
     return AfterValidator(partial(round, ndigits=digits))
 
 
@@ -97,7 +96,6 @@ class Reply(ReplyPart):
         return self.model_dump(mode="json", exclude_unset=True)
 
     def as_text(self) -> str:
-        """The reply for reading."""
         errors = [] if self.error is None else [error_text(self.error.model_dump())]
         return "\n".join([*errors, *self.text_lines()])
 
@@ -113,7 +111,6 @@ class TextReply(Reply):
 
     @classmethod
     def of_text(cls, text: str) -> Self:
-        """A reply that is this text."""
         reply = cls()
         reply._text = text
         return reply

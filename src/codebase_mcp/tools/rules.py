@@ -207,7 +207,6 @@ def check_name(name: str | None, field: str = "name") -> str | None:
 
 
 def check_repository_id(value: str, field: str) -> str:
-    """The id of a repository."""
     hint = "Take it from index_repository's reply, or leave it out."
     return check_record_id(value, field, "Repository", hint)
 

@@ -54,19 +54,7 @@ OPERATIONS = {
     "references": Operation(optional=_BY_NAME),
     "callers": Operation(optional=_DEEP),
     "callees": Operation(optional=_DEEP),
-    "path": Operation(
-        required=("to",),
-        optional=(
-            "name",
-            "place",
-            "directory",
-            "kinds",
-            "tests",
-            "ref",
-            "repository_id",
-            "max_chars",
-        ),
-    ),
+    "path": Operation(("to",), tuple(name for name in _BY_NAME if name != "limit")),
     "implementations": Operation(optional=_DEEP),
     "outline": Operation(optional=("path", "ref", "repository_id", "limit", "max_chars")),
 }

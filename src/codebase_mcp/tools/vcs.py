@@ -165,7 +165,6 @@ def _check_change(arguments: Vcs) -> None:
 
 
 async def _index(caller: Caller, arguments: Vcs) -> VcsReply:
-    """Index a repository and some of its branches."""
     assert arguments.repository_path is not None
     report = await index_with_progress(
         caller,
@@ -232,7 +231,6 @@ async def _search_branch(caller: Caller, arguments: Vcs) -> VcsReply:
 
 
 async def _search_history(caller: Caller, arguments: Vcs) -> VcsReply:
-    """Search the commits."""
     from codebase_mcp.tools.answers import history_filters  # noqa: PLC0415 - not for the handshake
 
     filters = {name: getattr(arguments, name) for name in ("path", "author", "since", "until")}
@@ -260,11 +258,7 @@ async def _search_history(caller: Caller, arguments: Vcs) -> VcsReply:
 
 
 def _limit(caller: Caller, arguments: Vcs) -> int:
-    """The limit of a search, with the bounds that search_code has for this caller.
-
-    Raises:
-        InvalidInput: it is out of bounds.
-    """
+    """The limit of a search, with the bounds that search_code has for this caller."""
     if arguments.limit is None:
         return DEFAULT_RESULTS
     search = tool_named("search_code").arguments_for(caller.given)

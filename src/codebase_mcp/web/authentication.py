@@ -122,7 +122,6 @@ class Callers:
             return await self._sessions.begin(identity, text, ends_at=ends_at)
 
     async def sign_out(self, cookie: str) -> None:
-        """End a session."""
         with _private_faults():
             await self._sessions.end(cookie)
 
@@ -192,7 +191,6 @@ def _private_faults() -> Iterator[None]:
 
 
 def _holder_of(scope: Scope, key: Key) -> Identity:
-    """The identity of the holder of a key."""
     token = AccessToken(token="", client_id=key.owner, scopes=sorted(key.scopes))
     return replace(_enter(scope, token, key.access), key_id=key.id)
 

@@ -135,7 +135,6 @@ def _sign_in_form(scope: Scope, path: str, *, is_refused: bool) -> str:
 
 
 def door_of(settings: Settings, callers: Callers) -> Middleware:
-    """The door of an app with these settings."""
     return Middleware(Door, callers=callers, requests_per_minute=settings.requests_per_minute)
 
 

@@ -96,7 +96,6 @@ class _Worker:
 
     @property
     def age_s(self) -> float:
-        """The time since its process was started."""
         return time.monotonic() - self._started
 
 

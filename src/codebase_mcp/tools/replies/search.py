@@ -82,7 +82,6 @@ class _Block:
     last_line: int
 
     def lines(self) -> list[str]:
-        """The heading, the code and the details."""
         return [self.heading, *numbered(self.code, self.last_line), *self.details]
 
 

@@ -88,11 +88,10 @@ class Group:
     folders: list[Folder]
 
 
-async def find(
-    site: Site, request: Request, chosen: str, filters: FileFilters, *, limit: int
-) -> dict[str, Any]:
+async def find(site: Site, request: Request, chosen: str, filters: FileFilters) -> dict[str, Any]:
     """The values of the template for exact text; ``problem`` says why a pattern is invalid."""
     params = request.query_params
+    limit = shown_count(params.get("limit", ""), _SHOWN, _MOST)
     query = TextQuery(
         params["q"],
         regex="regex" in params,
@@ -119,7 +118,7 @@ async def find(
             repository=filters.repository_id,
         ),
     )
-    text = exact_text(report, (await site.holder.get()).settings.reply_chars)
+    text = exact_text(report, site.settings.reply_chars)
     shown = sum(len(matches.lines) for matches in report.files)
     return values | {
         "report": report,
@@ -134,9 +133,9 @@ async def find(
     }
 
 
-def limit_of(text: str) -> int:
-    """How many lines a page shows."""
-    return min(max(int(text), 1), _MOST) if text.isascii() and text.isdigit() else _SHOWN
+def shown_count(text: str, usual: int, most: int) -> int:
+    """How many entries of a list an address asks for."""
+    return min(max(int(text), 1), most) if text.isascii() and text.isdigit() else usual
 
 
 def groups_of(report: TextReport) -> Iterator[Group]:

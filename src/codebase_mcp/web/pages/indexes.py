@@ -141,7 +141,6 @@ async def cancel(site: Site, request: Request) -> Response:
 
 
 async def remove(site: Site, request: Request) -> Response:
-    """Remove a repository from the index."""
     form = await form_of(request)
     project = form.get("project") or DEFAULT_ID
     # Without an id the tool would clear the whole project.

@@ -54,11 +54,7 @@ class Entry:
 
 
 async def file(site: Site, request: Request) -> Response:
-    """A file, or a directory with its entries.
-
-    Raises:
-        NotFound: neither is indexed.
-    """
+    """A file, or a directory with its entries."""
     require(request, "read")
     projects = await projects_of(site, request)
     repository = _repository(request, projects.repositories)
@@ -119,11 +115,7 @@ def _repository(request: Request, repositories: Sequence[dict[str, Any]]) -> UUI
 
 
 def _exact(outline: TreeOutline, path: str) -> tuple[File, tuple[Symbol, ...]] | None:
-    """The file at the path, unless a directory is there.
-
-    Raises:
-        NotFound: only files whose paths end so are indexed.
-    """
+    """The file at the path, unless a directory is there."""
     for outlined in outline.files:
         if outlined.file.path == path:
             return outlined.file, outlined.definitions

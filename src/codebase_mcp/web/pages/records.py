@@ -184,16 +184,11 @@ async def entities(site: Site, request: Request) -> Response:
 
 
 def _after(request: Request) -> str | None:
-    """The cursor in the address."""
     return request.query_params.get("after", "").strip() or None
 
 
 def _choice(request: Request, name: str, choices: tuple[str, ...]) -> str | None:
-    """A parameter of the address; None if it is absent.
-
-    Raises:
-        InvalidInput: it is not among the choices.
-    """
+    """A parameter of the address; None if it is absent."""
     value = request.query_params.get(name, "").strip()
     if value and value not in choices:
         raise InvalidInput.of(name, value, f"No such {name}", rule=", ".join(choices))
@@ -207,11 +202,7 @@ async def _read(
     projects: Projects,
     read: Callable[[Transaction], Awaitable[Content]],
 ) -> Content:
-    """The result of ``read`` in a transaction of the project; the audit log names the tool.
-
-    Raises:
-        CodebaseError: the errors of the contract.
-    """
+    """The result of ``read`` in a transaction of the project; the audit log names the tool."""
     require(request, "read")
 
     async def call(app: App, user: Identity) -> Content:

@@ -101,10 +101,8 @@ async def _answer(site: Site, request: Request, chosen: str) -> dict[str, Any] |
     filters = _filters(request)
     same = {name: params.get(name, "") for name in ("q", "project", *FILTERS, *OPTIONS, "as")}
     if params.get("by") == "text":
-        limit = finding.limit_of(params.get("limit", ""))
-        found = await finding.find(site, request, chosen, filters, limit=limit)
-        return found | {"same": same}
-    limit = _limit(params.get("limit", ""))
+        return await finding.find(site, request, chosen, filters) | {"same": same}
+    limit = finding.shown_count(params.get("limit", ""), _SHOWN, _MOST)
     report = await site.run(
         request,
         "search_code",
@@ -120,8 +118,7 @@ async def _answer(site: Site, request: Request, chosen: str) -> dict[str, Any] |
     )
     shown = await asyncio.to_thread(shown_of, report)
     is_part = report.answer.file_count > len(shown["results"])
-    reply_chars = (await site.holder.get()).settings.reply_chars
-    text = search_text(_as_agents_see_it(report), reply_chars)
+    text = search_text(_as_agents_see_it(report), site.settings.reply_chars)
     return shown | {
         "template": "results.html",
         "more": limit < _MOST and is_part,
@@ -150,16 +147,8 @@ def shown_of(report: SearchReport) -> dict[str, Any]:
     }
 
 
-def _limit(text: str) -> int:
-    return min(max(int(text), 1), _MOST) if text.isascii() and text.isdigit() else _SHOWN
-
-
 def _filters(request: Request) -> FileFilters:
-    """The filters that the address names.
-
-    Raises:
-        InvalidInput: a filter is invalid.
-    """
+    """The filters that the address names."""
     given = {name: request.query_params.get(name, "").strip() for name in FILTERS}
     kind = given["kind"]
     if kind and kind not in set(FileKind):
