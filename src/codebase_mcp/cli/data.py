@@ -15,13 +15,13 @@ from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from secrets import token_hex
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 from rich.table import Table
 from rich.text import Text
 
 from codebase_mcp.app.app import App
-from codebase_mcp.app.background.audit import AuditEntry, load_entries
+from codebase_mcp.app.background.audit import load_entries
 from codebase_mcp.app.data import Purged, Target
 from codebase_mcp.cli.output import ask, local_time, print_json, say, tell
 from codebase_mcp.cli.shell import identity_here
@@ -212,7 +212,8 @@ async def audit(options: argparse.Namespace, settings: Settings) -> int:
             limit=options.limit,
         )
     if options.json:
-        return print_json({"entries": [_entry_as_json(entry) for entry in entries]})
+        content = [asdict(e) | {"duration_ms": round(e.duration_ms, 2)} for e in entries]
+        return print_json({"entries": content})
     if not entries:
         console.print("There are no entries. Servers over HTTP make them.")
         return 0
@@ -233,10 +234,6 @@ def age_of(text: str) -> timedelta:
         rule = "a number and m, h, d or w, such as 90m, 12h, 7d, 2w"
         raise InvalidInput.of("since", text, f"Invalid since: {text}", rule=rule)
     return timedelta(**{_UNITS[span[2]]: int(span[1])})
-
-
-def _entry_as_json(entry: AuditEntry) -> dict[str, Any]:
-    return {**asdict(entry), "duration_ms": round(entry.duration_ms, 2)}
 
 
 async def export_records(options: argparse.Namespace, settings: Settings) -> int:

@@ -304,16 +304,8 @@ def is_weak_password(value: bytes, name: Name, *, is_expected: bool) -> bool:
             return True
     elif _IN_PARTS.search(value) and sort_of(value) is not None:
         return False
-    return is_expected and _may_be_password(value, name)
-
-
-def _may_be_password(value: bytes, name: Name) -> bool:
-    """Whether a word is rather a weak password than a label or the name of something."""
-    if name.sort is PASSPHRASE:
-        return True
-    return (
-        b" " not in value and re.fullmatch(rb"[A-Z][a-z]+|[A-Z_]+|[^\w\x80-\xff].*", value) is None
-    )
+    is_label = b" " in value or re.fullmatch(rb"[A-Z][a-z]+|[A-Z_]+|[^\w\x80-\xff].*", value)
+    return is_expected and (name.sort is PASSPHRASE or not is_label)
 
 
 _CAPITALIZED = re.compile(rb"[A-Z][a-z\x80-\xff]{5,}")

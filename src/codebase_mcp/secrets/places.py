@@ -141,8 +141,8 @@ class _Context:
         value = match[group]
         if group == "quoted":
             value = _ESCAPED_QUOTE.sub(b"'", value)
-        if _names_itself(self.its_name, value):
-            return False
+        if len(self.its_name) > _SHORT_NAME and self.its_name.lower() in value.lower():
+            return False  # a constant or the like, which is or holds its name
         is_given = self._is_given(slot, match, group)
         names_user = slot is patterns.IN_PROSE and self.name.sort is naming.SECRET
         if (is_given and naming.is_given_password(value)) or (
@@ -321,11 +321,6 @@ def _is_strong(value: bytes, name: naming.Name, *, is_far: bool = True) -> bool:
         return is_strong(value) or (bool(is_near) and is_chosen(value))
     is_secret = name.sort is naming.SECRET and not is_far
     return is_strong(value) and (is_secret or evidence(value) is Evidence.RANDOM)
-
-
-def _names_itself(name: bytes, value: bytes) -> bool:
-    """Whether a value is its name, or holds it: a constant or the like."""
-    return len(name) > _SHORT_NAME and name.lower() in value.lower()
 
 
 def _values_before(text: naming.Text, name: naming.Name) -> Iterator[naming.Span]:

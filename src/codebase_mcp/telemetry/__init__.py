@@ -10,7 +10,8 @@ from collections.abc import Iterable
 
 from codebase_mcp.telemetry import logs
 from codebase_mcp.telemetry.metrics import enable, families, process_ended, render
-from codebase_mcp.telemetry.stopwatch import enable_traces, flush_traces
+from codebase_mcp.telemetry.stopwatch import enable_traces
+from codebase_mcp.telemetry.stopwatch import flush_traces as end
 
 __all__ = ["enable", "end", "families", "process_ended", "render", "start"]
 
@@ -26,7 +27,3 @@ def start(
     logs.configure(level, form, secrets)
     if otlp_endpoint is not None:
         enable_traces(otlp_endpoint)
-
-
-def end() -> None:
-    flush_traces()

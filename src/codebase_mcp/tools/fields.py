@@ -91,15 +91,11 @@ PageCursor = Annotated[
 Names = Annotated[list[str], Field(max_length=100)]
 
 
-def _distinct(tags: list[str] | None) -> list[str] | None:
-    return tags and list(dict.fromkeys(tags))
-
-
 Tags = Annotated[
     list[Annotated[str, TAG]] | None,
     FailFast(),
     Field(max_length=MAX_TAGS),
-    AfterValidator(_distinct),
+    AfterValidator(lambda tags: tags and list(dict.fromkeys(tags))),
 ]
 
 

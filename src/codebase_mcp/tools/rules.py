@@ -117,11 +117,7 @@ def check_text(value: str, field: str, shortest: int, longest: int) -> str:
 
 def record_id(kind: str) -> Limits:
     """The limits of a record's id, a UUID in any of its spellings."""
-
-    def check(value: str, field: str) -> UUID:
-        return UUID(check_record_id(value, field, kind))
-
-    return Limits(check)
+    return Limits(lambda value, field: UUID(check_record_id(value, field, kind)))
 
 
 def check_record_id(
@@ -211,15 +207,6 @@ def check_repository_id(value: str, field: str) -> str:
     return check_record_id(value, field, "Repository", hint)
 
 
-def _repository_id(value: str, field: str) -> UUID:
-    return UUID(check_repository_id(value, field))
-
-
-def _repository(value: str, field: str) -> str:
-    """The id of a repository, or all of them."""
-    return value if value == ALL_REPOSITORIES else check_repository_id(value, field)
-
-
 def check_file_type(file_type: str | None, field: str = "file_type") -> str | None:
     """A file extension without its dot."""
     if not file_type:
@@ -303,8 +290,10 @@ TASK = Limits(check_task, pattern=NOT_BLANK, minLength=1, maxLength=MAX_TASK_CHA
 GIVEN = Limits(check_given, pattern=NOT_BLANK, minLength=1, maxLength=MAX_GIVEN_CHARS)
 REPO_PATH = Limits(check_repo_path, pattern=NOT_BLANK, minLength=1, maxLength=4096)
 NAME = Limits(check_name, pattern=NOT_BLANK, minLength=1, maxLength=MAX_NAME_CHARS)
-REPOSITORY_ID = Limits(_repository_id)
-REPOSITORY = Limits(_repository)
+REPOSITORY_ID = Limits(lambda value, field: UUID(check_repository_id(value, field)))
+REPOSITORY = Limits(
+    lambda value, field: value if value == ALL_REPOSITORIES else check_repository_id(value, field)
+)
 FILE_TYPE = Limits(check_file_type, pattern=FILE_TYPE_PATTERN)
 DIRECTORY = Limits(check_directory, maxLength=MAX_DIRECTORY_CHARS)
 REF = Limits(check_ref, pattern=NOT_BLANK, minLength=1, maxLength=MAX_REF_CHARS)

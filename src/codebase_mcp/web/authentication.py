@@ -76,16 +76,14 @@ class Callers:
             NotAdmitted: the address is not allowed.
         """
         client = scope.get("client")
-        if self._networks and not self._is_allowed(client and client[0]):
+        address = address_of((client and client[0]) or "")
+        is_allowed = address is not None and any(address in part for part in self._networks)
+        if self._networks and not is_allowed:
             raise NotAdmitted(
                 "This address may not call",
                 "The operator of the server allows networks by --allow-ip.",
                 status=403,
             )
-
-    def _is_allowed(self, host: str | None) -> bool:
-        address = address_of(host or "")
-        return address is not None and any(address in network for network in self._networks)
 
     async def identify(self, scope: Scope, *, is_page: bool = False) -> Identity:
         """The caller, with its rights.

@@ -63,7 +63,9 @@ async def serve_with_workers(
             for worker in workers:
                 if worker.process.exitcode is None or shutdown.has_begun:
                     continue
-                short_lives = short_lives + 1 if worker.age_s < _SHORT_LIFE_S else 0
+                short_lives = (
+                    short_lives + 1 if time.monotonic() - worker.started < _SHORT_LIFE_S else 0
+                )
                 _forget(worker.process, shared)
                 if short_lives >= _SHORT_LIVES:
                     raise InternalError(
@@ -90,13 +92,9 @@ class _Worker:
     def start(self) -> None:
         # Not daemonic, as daemonic processes may not have children, which index runs start.
         self.process = get_context("spawn").Process(target=_work, args=self._arguments)
-        self._started = time.monotonic()
+        self.started = time.monotonic()
         with block_sigint_in_children():  # we terminate them ourselves
             self.process.start()
-
-    @property
-    def age_s(self) -> float:
-        return time.monotonic() - self._started
 
 
 def _forget(process: SpawnProcess, shared: Path) -> None:

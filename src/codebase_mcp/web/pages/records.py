@@ -6,9 +6,10 @@ Lists are shown page by page, the newest first; ``after`` in an address is the c
 from __future__ import annotations
 
 import json
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
+from itertools import groupby
 from typing import TYPE_CHECKING, Any, cast, get_args
 from uuid import UUID
 
@@ -81,7 +82,6 @@ async def memory(site: Site, request: Request) -> Response:
     question, session = params.get("q", "").strip(), params.get("session", "").strip() or None
     kind = cast(ObservationType | None, _choice(request, "type", get_args(ObservationType)))
     sessions: list[ListedSession] = []
-    observations: Iterable[Any]
     if question:
         reply = await site.call(
             request,
@@ -94,7 +94,7 @@ async def memory(site: Site, request: Request) -> Response:
             observation_type=kind,
             session_id=session,
         )
-        observations = reply["observations"]
+        days = {"": reply["observations"]}
         part = Part(len(reply["observations"]), None, {})
     else:
 
@@ -105,14 +105,16 @@ async def memory(site: Site, request: Request) -> Response:
 
         page, sessions = await _read(site, request, "memory", projects, newest)
         same = {"project": projects.chosen, "session": session or "", "type": kind or ""}
-        observations, part = page.items, Part(page.total, page.next_cursor, same)
+        part = Part(page.total, page.next_cursor, same)
+        by_day = groupby(page.items, lambda observation: f"{observation.created_at:%Y-%m-%d}")
+        days = {day: list(observations) for day, observations in by_day}
     return site.page(
         request,
         "memory.html",
         sessions=sessions,
         most_sessions=_SESSIONS,
         projects=projects,
-        days={"": observations} if question else _by_day(observations),
+        days=days,
         part=part,
         types=get_args(ObservationType),
     )
@@ -210,13 +212,6 @@ async def _read(
             return await read(opened.tx)
 
     return await site.run(request, tool, call)
-
-
-def _by_day(observations: Iterable[Observation]) -> Mapping[str, list[Observation]]:
-    days: dict[str, list[Observation]] = defaultdict(list)
-    for observation in observations:
-        days[f"{observation.created_at:%Y-%m-%d}"].append(observation)
-    return days
 
 
 def _columns(schema: Mapping[str, Any], entities: Iterable[Mapping[str, Any]]) -> list[str]:
