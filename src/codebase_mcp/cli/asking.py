@@ -15,14 +15,23 @@ from codebase_mcp.cli.commands import SYMBOL_OPERATIONS
 from codebase_mcp.cli.output import local_time, print_json, reply_budget, say
 from codebase_mcp.cli.shell import later_progress_bar, open_shell
 from codebase_mcp.errors import InvalidInput
+from codebase_mcp.search.search import Request
 from codebase_mcp.settings.loading import Settings
+from codebase_mcp.source.git_changes import ahead_behind_of_refs
+from codebase_mcp.source.git_directory import GitRepository, git_repository_at, work_tree_of
+from codebase_mcp.source.git_refs import Ref, list_refs
+from codebase_mcp.tools import answers
+from codebase_mcp.tools.replies import changes as texts
+from codebase_mcp.tools.replies.exact import exact_text
+from codebase_mcp.tools.replies.search import search_text
+from codebase_mcp.tools.replies.symbols import symbol_text
+from codebase_mcp.tools.rules import check_query, check_ref
+from codebase_mcp.tools.text import scope_note
 
 if TYPE_CHECKING:
     from codebase_mcp.app.reports import HistoryReport, SymbolHistoryReport
     from codebase_mcp.app.text_scan import Form
     from codebase_mcp.search.history import FoundCommit
-    from codebase_mcp.source.git_directory import GitRepository
-    from codebase_mcp.source.git_refs import Ref
 
 # The first of these that exists is the branch that all branches are compared with.
 _DEFAULT_BRANCHES = ("main", "master", "trunk")
@@ -46,16 +55,12 @@ async def search(options: argparse.Namespace, settings: Settings) -> int:
     """Search code; the exit status is 0 also without results."""
     async with open_shell(settings) as shell:
         app, project, repository = await shell.scope(options)
-        from codebase_mcp.search.search import Request  # noqa: PLC0415 - the product is open by now
-        from codebase_mcp.tools.answers import file_filters  # noqa: PLC0415
-        from codebase_mcp.tools.rules import check_query, check_ref  # noqa: PLC0415
-
         with later_progress_bar(hidden=options.json) as report:
             answer = await app.search(
                 check_query(" ".join(options.query)),
                 project,
                 Request(
-                    file_filters(file_type=options.file_type, directory=options.directory),
+                    answers.file_filters(file_type=options.file_type, directory=options.directory),
                     limit=options.limit,
                     context_lines=options.context_lines,
                     explain=options.explain,
@@ -72,7 +77,6 @@ async def search(options: argparse.Namespace, settings: Settings) -> int:
         from codebase_mcp.tools.search_reply import full_reply  # noqa: PLC0415 - for JSON alone
 
         return print_json(full_reply(answer).as_json())
-    from codebase_mcp.tools.replies.search import search_text  # noqa: PLC0415
 
     text = search_text(answer, settings.reply_chars, options.context_lines)
     return show(text, answer.latency_ms)
@@ -82,8 +86,6 @@ async def grep(options: argparse.Namespace, settings: Settings) -> int:
     """List every line that matches; the exit status is 1 without any, as grep's."""
     from codebase_mcp.app.text_scan import TextQuestion  # noqa: PLC0415 - not for the help
     from codebase_mcp.search.text_pattern import TextQuery  # noqa: PLC0415
-    from codebase_mcp.tools.answers import file_filters  # noqa: PLC0415
-    from codebase_mcp.tools.rules import check_ref  # noqa: PLC0415
 
     form: Form = "files" if options.files_with_matches else "lines"
     form = "count" if options.count else form
@@ -98,7 +100,7 @@ async def grep(options: argparse.Namespace, settings: Settings) -> int:
                     whole_word=options.whole_word,
                     multiline=options.multiline,
                 ),
-                file_filters(
+                answers.file_filters(
                     file_type=options.file_type,
                     directory=options.directory if options.path is None else _below(options.path),
                     kinds=options.kind or (),
@@ -116,16 +118,12 @@ async def grep(options: argparse.Namespace, settings: Settings) -> int:
 
         print_json(find_text_reply(answer, None).as_json())
     else:
-        from codebase_mcp.tools.replies.exact import exact_text  # noqa: PLC0415
-
         show(exact_text(answer, reply_budget(settings)), answer.latency_ms)
     return 0 if answer.files else 1
 
 
 def _below(path: str) -> str | None:
     """A path as the filter has it: below the top of the work tree around the working directory."""
-    from codebase_mcp.source.git_directory import work_tree_of  # noqa: PLC0415
-
     top = work_tree_of(Path.cwd()) or Path.cwd()
     directory = os.path.relpath(path, top)
     if Path(directory).parts[:1] == ("..",):
@@ -137,21 +135,13 @@ def _below(path: str) -> str | None:
 
 async def log_search(options: argparse.Namespace, settings: Settings) -> int:
     """Search commits, or show the history of a symbol."""
-    from codebase_mcp.tools.answers import history_filters  # noqa: PLC0415 - not for the help
-    from codebase_mcp.tools.replies import changes as texts  # noqa: PLC0415
-    from codebase_mcp.tools.rules import check_query  # noqa: PLC0415
-
     query = " ".join(options.query)
     filters = {name: getattr(options, name) for name in ("path", "author", "since", "until")}
     has_question = bool(query.strip() or any(filters.values()))
     name = (options.symbol or "").strip().replace("::", ".").strip(".")
     if options.symbol is not None and (not name or has_question):
-        raise InvalidInput.of(
-            "symbol",
-            options.symbol[:50],
-            "--symbol takes a name, and neither a question nor a filter",
-            rule="a name alone",
-        )
+        message = "--symbol takes a name, and neither a question nor a filter"
+        raise InvalidInput.of("symbol", options.symbol[:50], message, rule="a name alone")
     if not name and not has_question:
         raise InvalidInput.of(
             "query", "", "Give a question, or one of --path, --author, --since, --until",
@@ -169,7 +159,7 @@ async def log_search(options: argparse.Namespace, settings: Settings) -> int:
         commits = await app.history.search(
             check_query(query) if query.strip() else "",
             project,
-            history_filters(**filters),
+            answers.history_filters(**filters),
             limit=options.limit,
             identity=shell.identity,
             repository=repository,
@@ -239,19 +229,14 @@ def _commit_json(commit: FoundCommit) -> dict[str, Any]:
 
 async def symbol(options: argparse.Namespace, settings: Settings) -> int:
     """Answer a question about a name, a place or a path."""
-    from codebase_mcp.tools import answers  # noqa: PLC0415 - not for the help
-
     operation, target = options.operation, options.target
     if target is None:
         operation, target = "definition", operation
     elif operation not in SYMBOL_OPERATIONS:
-        raise InvalidInput.of(
-            "operation",
-            operation,
-            f"No operation of symbol: {operation}",
-            rule=", ".join(SYMBOL_OPERATIONS),
-            hint=f"The operations are {', '.join(SYMBOL_OPERATIONS)}.",
-        )
+        message = f"No operation of symbol: {operation}"
+        hint = f"The operations are {', '.join(SYMBOL_OPERATIONS)}."
+        rule = ", ".join(SYMBOL_OPERATIONS)
+        raise InvalidInput.of("operation", operation, message, rule=rule, hint=hint)
     if options.body and operation != "definition":
         message = "--body is for definitions"
         raise InvalidInput.of("body", True, message, rule="with definition")
@@ -281,8 +266,6 @@ async def symbol(options: argparse.Namespace, settings: Settings) -> int:
         from codebase_mcp.tools.symbols import symbol_reply  # noqa: PLC0415 - for JSON alone
 
         return print_json(symbol_reply(answer, None).as_json())
-    from codebase_mcp.tools.replies.symbols import symbol_text  # noqa: PLC0415
-
     return show(symbol_text(answer, reply_budget(settings)))
 
 
@@ -298,10 +281,8 @@ async def impact(options: argparse.Namespace, settings: Settings) -> int:
         from codebase_mcp.tools.vcs_reply import impact_reply  # noqa: PLC0415 - for JSON alone
 
         return print_json(impact_reply(answer, None).as_json())
-    from codebase_mcp.tools.replies.changes import impact_text  # noqa: PLC0415
-    from codebase_mcp.tools.text import scope_note  # noqa: PLC0415
-
-    return show(impact_text(answer, reply_budget(settings), note=scope_note(repository.scope)))
+    note = scope_note(repository.scope)
+    return show(texts.impact_text(answer, reply_budget(settings), note=note))
 
 
 async def compare(options: argparse.Namespace, settings: Settings) -> int:
@@ -320,9 +301,7 @@ async def compare(options: argparse.Namespace, settings: Settings) -> int:
         from codebase_mcp.tools.vcs_reply import comparison_reply  # noqa: PLC0415 - for JSON alone
 
         return print_json(comparison_reply(answer, answer.differences.total).as_json())
-    from codebase_mcp.tools.replies.changes import comparison_text  # noqa: PLC0415
-
-    return show(comparison_text(answer, sys.maxsize))
+    return show(texts.comparison_text(answer, sys.maxsize))
 
 
 async def branches(options: argparse.Namespace, settings: Settings) -> int:
@@ -358,7 +337,6 @@ async def branches(options: argparse.Namespace, settings: Settings) -> int:
 
 
 def _repository(path: str) -> GitRepository:
-    from codebase_mcp.source.git_directory import git_repository_at  # noqa: PLC0415
 
     repository = git_repository_at(Path(path).expanduser().resolve())
     if repository is None:
@@ -371,9 +349,6 @@ def _repository(path: str) -> GitRepository:
 def _refs(repository: GitRepository) -> tuple[list[Ref], str | None, dict[Ref, tuple[int, int]]]:
     """The refs, the newest first, the default branch, and how many commits each is ahead of it
     and behind."""
-    from codebase_mcp.source.git_changes import ahead_behind_of_refs  # noqa: PLC0415
-    from codebase_mcp.source.git_refs import list_refs  # noqa: PLC0415
-
     refs = sorted(list_refs(repository), key=lambda ref: (-ref.committed_at, ref.kind, ref.name))
     own = {ref.name: ref for ref in refs if ref.kind == "branch"}
     head = next((ref.name for ref in refs if ref.is_head), None)

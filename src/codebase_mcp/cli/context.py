@@ -15,6 +15,12 @@ from codebase_mcp.cli.shell import later_progress_bar, open_shell
 from codebase_mcp.context.answer import MAX_TASK_CHARS, Role
 from codebase_mcp.errors import InvalidInput
 from codebase_mcp.settings.loading import Settings
+from codebase_mcp.source.git import read_git
+from codebase_mcp.source.git_changes import parents_of, patch_of
+from codebase_mcp.source.git_directory import git_repository_at, work_tree_of
+from codebase_mcp.source.git_refs import resolve_commit
+from codebase_mcp.tools import answers
+from codebase_mcp.tools.replies.context import SIZE, context_text
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -25,7 +31,6 @@ _MAX_BYTES = 64 << 20
 
 
 async def context(options: argparse.Namespace, settings: Settings) -> int:
-    from codebase_mcp.tools import answers  # noqa: PLC0415 - not for the help
 
     want = _roles(options.want)
     task, ref = await asyncio.to_thread(_task, options)
@@ -56,8 +61,6 @@ async def context(options: argparse.Namespace, settings: Settings) -> int:
         from codebase_mcp.tools.context import find_context_reply  # noqa: PLC0415 - for JSON alone
 
         return print_json(find_context_reply(answer, None).as_json())
-    from codebase_mcp.tools.replies.context import SIZE, context_text  # noqa: PLC0415
-
     return show(context_text(answer, reply_budget(settings, SIZE)), answer.latency_ms)
 
 
@@ -112,14 +115,6 @@ def commit_task(name: str) -> tuple[str, str]:
     Raises:
         InvalidInput: there is no such commit, or no state before it.
     """
-    from codebase_mcp.source.git import read_git  # noqa: PLC0415 - seldom needed
-    from codebase_mcp.source.git_changes import parents_of, patch_of  # noqa: PLC0415
-    from codebase_mcp.source.git_directory import (  # noqa: PLC0415
-        git_repository_at,
-        work_tree_of,
-    )
-    from codebase_mcp.source.git_refs import resolve_commit  # noqa: PLC0415
-
     top = work_tree_of(Path.cwd()) or Path.cwd()
     repository = git_repository_at(top)
     if repository is None:

@@ -74,13 +74,9 @@ def _check(options: argparse.Namespace) -> None:
         message = "--save writes mined queries and needs --mine"
         raise InvalidInput.of("save", options.save, message, rule="with --mine")
     if options.save and Path(options.save).exists():
-        raise InvalidInput.of(
-            "save",
-            options.save,
-            f"{options.save} already exists and may have been edited",
-            rule="a new file",
-            hint="Name another file, or delete this one.",
-        )
+        message = f"{options.save} already exists and may have been edited"
+        hint = "Name another file, or delete this one."
+        raise InvalidInput.of("save", options.save, message, rule="a new file", hint=hint)
 
 
 def _questions(options: argparse.Namespace, corpus: Corpus) -> list[Question]:

@@ -12,6 +12,7 @@ from uuid import UUID
 
 from codebase_mcp.access.identity import Identity
 from codebase_mcp.app.app import App, IndexReport
+from codebase_mcp.app.background.worker import allow_worker_start
 from codebase_mcp.cli.output import encoding_counts, print_json, tell
 from codebase_mcp.cli.shell import identity_here, progress_bar
 from codebase_mcp.cli.tool_commands import in_commands
@@ -72,7 +73,6 @@ async def index(
 async def _ask(app: App, source: Source, options: argparse.Namespace, identity: Identity) -> int:
     """Queue a job; a worker is started if none is running."""
     from codebase_mcp.app.background.indexing import start_indexing  # noqa: PLC0415 - for this alone
-    from codebase_mcp.app.background.worker import allow_worker_start  # noqa: PLC0415 - for this alone
     from codebase_mcp.cli.terminal import console  # noqa: PLC0415 - not for programs
 
     allow_worker_start(app)
@@ -255,13 +255,10 @@ def cloned_source(options: argparse.Namespace, settings: Settings) -> Source:
     remote = parse_remote(options.path)
     clones = clones_in(settings)
     if not is_cloned(remote, clones):
-        raise InvalidInput.of(
-            "path",
-            remote.url,
-            f"{remote.url} has not been fetched yet, so its files are unknown",
-            rule="a directory, or a URL that was indexed before",
-            hint="Index it without --dry-run, or clone it yourself and name the directory.",
-        )
+        message = f"{remote.url} has not been fetched yet, so its files are unknown"
+        hint = "Index it without --dry-run, or clone it yourself and name the directory."
+        rule = "a directory, or a URL that was indexed before"
+        raise InvalidInput.of("path", remote.url, message, rule=rule, hint=hint)
     return Source(clone_path(remote, clones), None, remote)
 
 

@@ -16,7 +16,7 @@ from codebase_mcp.access.health import model_notices
 from codebase_mcp.app.app import App
 from codebase_mcp.app.background.backfill import Backfill
 from codebase_mcp.cli.output import print_json, tell
-from codebase_mcp.cli.shell import identity_here
+from codebase_mcp.cli.shell import identity_here, progress_bar
 from codebase_mcp.cli.terminal import console
 from codebase_mcp.database.connection import ProjectTryLocks
 from codebase_mcp.database.naming import backfill_lock
@@ -60,8 +60,6 @@ async def model(options: argparse.Namespace, settings: Settings) -> int:
 
 async def grow(options: argparse.Namespace, settings: Settings) -> int:
     """Backfill the secondary model's vectors, or wait until another process has done it."""
-    from codebase_mcp.cli.shell import progress_bar  # noqa: PLC0415 - clones are not for status
-
     async with await App.open(settings) as app:
         if not app.models.has_secondary:
             raise InvalidInput(

@@ -121,13 +121,9 @@ def _require_one_process(settings: Settings) -> None:
 async def open_page(options: argparse.Namespace, settings: Settings) -> int:
     """Open the page of the server that runs, or serve until the process is stopped."""
     if not is_loopback(settings.host):
-        raise InvalidInput.of(
-            "host",
-            settings.host,
-            "open serves on this machine alone",
-            rule="a loopback address",
-            hint="Leave CODEBASE_MCP_HOST out here; serve --transport http listens elsewhere.",
-        )
+        message = "open serves on this machine alone"
+        hint = "Leave CODEBASE_MCP_HOST out here; serve --transport http listens elsewhere."
+        raise InvalidInput.of("host", settings.host, message, rule="a loopback address", hint=hint)
     question = " ".join(options.query).strip()
     asked = {n: v for n, v in (("q", question), ("project", options.project)) if v}
     path = ("/search" if question else "/") + (f"?{urlencode(asked)}" if asked else "")

@@ -42,13 +42,10 @@ def file_filters(
     endings = [extension.lstrip(".").lower() for extension in extensions]
     if file_type := rules.check_file_type(file_type):
         if endings and file_type.lower() not in endings:
-            raise InvalidInput.of(
-                "file_type",
-                file_type,
-                "file_type and filter.file_extensions exclude each other's files",
-                rule="file_type among filter.file_extensions",
-                hint="Pass one of the two.",
-            )
+            message = "file_type and filter.file_extensions exclude each other's files"
+            hint = "Pass one of the two."
+            rule = "file_type among filter.file_extensions"
+            raise InvalidInput.of("file_type", file_type, message, rule=rule, hint=hint)
         endings = [file_type.lower()]
     return FileFilters(
         repository_id=repository_id,

@@ -103,13 +103,10 @@ def _clean_path(path: str, field: str) -> str:
     """A path without empty and ``.`` steps; storing an absolute path makes it relative."""
     steps = [step for step in path.split("/") if step not in ("", ".")]
     if ".." in steps or not "".join(steps).strip():
-        raise InvalidInput.of(
-            field,
-            path[:200],
-            "An anchor's file must be the path of a file, relative to the repository's root",
-            rule="relative path without ..",
-            hint="Take it from search_code's file_path.",
-        )
+        message = "An anchor's file must be the path of a file, relative to the repository's root"
+        hint = "Take it from search_code's file_path."
+        rule = "relative path without .."
+        raise InvalidInput.of(field, path[:200], message, rule=rule, hint=hint)
     return "/" * path.startswith("/") + "/".join(steps)
 
 
@@ -123,12 +120,8 @@ def _clean_symbol(symbol: str, field: str) -> str:
 def _names_code(anchor: dict[str, Any], field: str) -> dict[str, Any]:
     if any(anchor.get(name) is not None for name in ("file", "symbol", "commit")):
         return anchor
-    raise InvalidInput.of(
-        field,
-        anchor,
-        "An anchor must name a file, a symbol or a commit",
-        rule="at least one of file, symbol, commit",
-    )
+    message = "An anchor must name a file, a symbol or a commit"
+    raise InvalidInput.of(field, anchor, message, rule="at least one of file, symbol, commit")
 
 
 class AnchorArgument(ArgumentPart):

@@ -127,34 +127,21 @@ def check_record_id(
     try:
         return str(UUID(value))
     except ValueError:
-        raise InvalidInput.of(
-            field,
-            value[:100],
-            f"{kind} ID is not a valid UUID: {value[:100]}",
-            rule="UUID",
-            hint=hint,
-        ) from None
+        message = f"{kind} ID is not a valid UUID: {value[:100]}"
+        raise InvalidInput.of(field, value[:100], message, rule="UUID", hint=hint) from None
 
 
 def check_query(query: str, field: str = "query") -> str:
     """A question, trimmed; 1 to 500 characters."""
-    trimmed = query.strip()
+    trimmed, rule = query.strip(), f"1..{MAX_QUERY_CHARS} characters"
     if not trimmed:
-        raise InvalidInput.of(
-            field,
-            query[:50],
-            "Search query cannot be empty",
-            rule=f"1..{MAX_QUERY_CHARS} characters",
-            hint="Provide a non-empty query string.",
-        )
+        message = "Search query cannot be empty"
+        hint = "Provide a non-empty query string."
+        raise InvalidInput.of(field, query[:50], message, rule=rule, hint=hint)
     if len(trimmed) > MAX_QUERY_CHARS:
-        raise InvalidInput.of(
-            field,
-            trimmed[:50] + "…",
-            f"Search query must be at most {MAX_QUERY_CHARS} characters, got {len(trimmed)}",
-            rule=f"1..{MAX_QUERY_CHARS} characters",
-            hint="Shorten it to what the code is about.",
-        )
+        message = f"Search query must be at most {MAX_QUERY_CHARS} characters, got {len(trimmed)}"
+        hint = "Shorten it to what the code is about."
+        raise InvalidInput.of(field, trimmed[:50] + "…", message, rule=rule, hint=hint)
     return trimmed.replace("\0", " ")
 
 
@@ -193,12 +180,8 @@ def check_name(name: str | None, field: str = "name") -> str | None:
         return None
     trimmed = name.replace("\0", " ").strip()
     if not 1 <= len(trimmed) <= MAX_NAME_CHARS:
-        raise InvalidInput.of(
-            field,
-            name[:50],
-            f"Name must have 1 to {MAX_NAME_CHARS} characters, got {len(trimmed)}",
-            rule=f"1..{MAX_NAME_CHARS} characters",
-        )
+        message = f"Name must have 1 to {MAX_NAME_CHARS} characters, got {len(trimmed)}"
+        raise InvalidInput.of(field, name[:50], message, rule=f"1..{MAX_NAME_CHARS} characters")
     return trimmed
 
 
@@ -213,21 +196,13 @@ def check_file_type(file_type: str | None, field: str = "file_type") -> str | No
         return None
     bare = file_type.lstrip(".")
     if bare != file_type and re.fullmatch(r"[a-zA-Z0-9]+", bare):
-        raise InvalidInput.of(
-            field,
-            file_type,
-            f'File type must not include a leading dot: use "{bare}" instead of "{file_type}"',
-            rule=FILE_TYPE_PATTERN,
-            hint=f'Pass "{bare}".',
-        )
+        message = f'File type must not include a leading dot: use "{bare}" instead of "{file_type}"'
+        hint = f'Pass "{bare}".'
+        raise InvalidInput.of(field, file_type, message, rule=FILE_TYPE_PATTERN, hint=hint)
     if not re.fullmatch(r"[a-zA-Z0-9]+", file_type):
-        raise InvalidInput.of(
-            field,
-            file_type[:100],
-            f"File type must consist of letters and digits: {file_type[:100]}",
-            rule=FILE_TYPE_PATTERN,
-            hint="For several extensions use filter.file_extensions.",
-        )
+        message = f"File type must consist of letters and digits: {file_type[:100]}"
+        hint = "For several extensions use filter.file_extensions."
+        raise InvalidInput.of(field, file_type[:100], message, rule=FILE_TYPE_PATTERN, hint=hint)
     return file_type
 
 
@@ -261,13 +236,10 @@ def check_ref(ref: str | None, field: str = "ref") -> str | None:
     names = " ".join(ref.split())
     if names and len(names) <= MAX_REF_CHARS and names.isprintable():
         return names
-    raise InvalidInput.of(
-        field,
-        ref[:200],
-        f"Not a branch, a tag or a commit: {ref[:200]!r}",
-        rule=f"1 to {MAX_REF_CHARS} printable characters",
-        hint="Leave ref out to search the files as they are on disk.",
-    )
+    message = f"Not a branch, a tag or a commit: {ref[:200]!r}"
+    hint = "Leave ref out to search the files as they are on disk."
+    rule = f"1 to {MAX_REF_CHARS} printable characters"
+    raise InvalidInput.of(field, ref[:200], message, rule=rule, hint=hint)
 
 
 def check_moment(text: str | None, field: str, *, is_end: bool = False) -> datetime | None:

@@ -156,12 +156,9 @@ def _check_change(arguments: Vcs) -> None:
     named = [arguments.commit is not None, any(branches), arguments.uncommitted]
     if sum(named) == 1 and (all(branches) or not any(branches)):
         return
-    raise InvalidInput.of(
-        "commit",
-        arguments.commit,
-        "analyze_impact takes one change: commit, or branch_a and branch_b, or uncommitted",
-        rule="one of: commit; branch_a and branch_b; uncommitted",
-    )
+    message = "analyze_impact takes one change: commit, or branch_a and branch_b, or uncommitted"
+    rule = "one of: commit; branch_a and branch_b; uncommitted"
+    raise InvalidInput.of("commit", arguments.commit, message, rule=rule)
 
 
 async def _index(caller: Caller, arguments: Vcs) -> VcsReply:

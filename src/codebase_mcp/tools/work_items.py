@@ -194,13 +194,10 @@ async def query_work_items(caller: Caller, arguments: QueryWorkItems) -> WorkIte
     from codebase_mcp.records.work_items import query_work_items as find  # noqa: PLC0415
 
     if arguments.include_descendants and arguments.parent_id is None:
-        raise InvalidInput.of(
-            "parent_id",
-            None,
-            "Field required with include_descendants: parent_id",
-            rule="required with include_descendants",
-            hint="Without include_descendants all items are listed, whatever they are below.",
-        )
+        message = "Field required with include_descendants: parent_id"
+        hint = "Without include_descendants all items are listed, whatever they are below."
+        rule = "required with include_descendants"
+        raise InvalidInput.of("parent_id", None, message, rule=rule, hint=hint)
     paging = Paging.asked(arguments.limit, arguments.offset, arguments.cursor)
     async with caller.enter(arguments.project_id, readonly=True) as project:
         page = await find(
