@@ -150,8 +150,7 @@ def _confirm(what: str, options: argparse.Namespace) -> None:
         return
     if not sys.stdin.isatty():
         raise InvalidInput(
-            f"This erases {what} and needs confirmation",
-            hint="Pass --yes to confirm.",
+            f"This erases {what} and needs confirmation", hint="Pass --yes to confirm."
         )
     ask(f"Erase {what} permanently? [yes/no]")
     if sys.stdin.readline().strip().lower() != "yes":

@@ -16,12 +16,7 @@ from rich.text import Text
 from codebase_mcp.app.app import App, IndexReport
 from codebase_mcp.app.evaluation.grep import Corpus, grep
 from codebase_mcp.app.evaluation.mining import mine
-from codebase_mcp.app.evaluation.questions import (
-    Question,
-    as_lines,
-    check_targets,
-    read_questions,
-)
+from codebase_mcp.app.evaluation.questions import Question, as_lines, check_targets, read_questions
 from codebase_mcp.app.evaluation.scoring import (
     BUDGETS,
     CUTS,

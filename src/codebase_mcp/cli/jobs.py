@@ -84,11 +84,7 @@ def _show(jobs: list[IndexJob]) -> None:
     for job in jobs:
         since = job.ended_at or job.started_at or job.created_at
         table.add_row(
-            str(job.id),
-            job.project_id or "(default)",
-            job.root,
-            _status(job),
-            local_time(since),
+            str(job.id), job.project_id or "(default)", job.root, _status(job), local_time(since)
         )
     console.print(table)
     for job in jobs:

@@ -103,11 +103,7 @@ def in_words(state: SecondaryModelState | None) -> str:
 
 
 async def _grown(
-    app: App,
-    project: Project,
-    named: Sequence[UUID] | None,
-    locks: ProjectTryLocks,
-    report: Any,
+    app: App, project: Project, named: Sequence[UUID] | None, locks: ProjectTryLocks, report: Any
 ) -> SecondaryModelState:
     name = app.models.embedder.name
     while not await locks.acquire(project, backfill_lock()):

@@ -63,9 +63,7 @@ async def serve(
 
 
 async def _listen(
-    settings: Settings,
-    shutdown: Shutdown,
-    when_bound: Callable[[str], Awaitable[None]] | None,
+    settings: Settings, shutdown: Shutdown, when_bound: Callable[[str], Awaitable[None]] | None
 ) -> None:
     # Only for HTTP: a server on stdio has to be there at once.
     from codebase_mcp.cli.keys import callers_in_words, may_have_key  # noqa: PLC0415

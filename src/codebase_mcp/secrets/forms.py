@@ -12,13 +12,7 @@ from bisect import bisect
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
-from codebase_mcp.secrets.judging import (
-    Evidence,
-    evidence,
-    is_chosen,
-    is_phrase,
-    is_placeholder,
-)
+from codebase_mcp.secrets.judging import Evidence, evidence, is_chosen, is_phrase, is_placeholder
 from codebase_mcp.secrets.naming import CODE, Name, Span, Text, sort_of
 from codebase_mcp.secrets.sentences import is_joined
 

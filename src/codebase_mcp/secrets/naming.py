@@ -282,8 +282,7 @@ _BY_WHAT_IS_BEFORE = {
     ),
     b"ident": lambda before: KEY if before[-1:] == [b"auth"] else None,
     **dict.fromkeys(
-        (b"code", b"codes"),
-        lambda before: None if _SECRET_CODES.isdisjoint(before[-1:]) else CODE,
+        (b"code", b"codes"), lambda before: None if _SECRET_CODES.isdisjoint(before[-1:]) else CODE
     ),
     b"session": lambda before: KEY if before else None,
     b"id": _sort_of_id,

@@ -50,9 +50,7 @@ RepositoryId = Annotated[
 ]
 
 RepositoryChoice = Annotated[
-    str | None,
-    REPOSITORY,
-    Field(description='UUID or "all"; else yours.'),
+    str | None, REPOSITORY, Field(description='UUID or "all"; else yours.')
 ]
 
 

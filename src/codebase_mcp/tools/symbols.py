@@ -68,14 +68,10 @@ class SymbolArguments(Arguments):
         Field(description="What to do."),
     ] = "definition"
     name: Annotated[
-        str | None,
-        text(MAX_SYMBOL_CHARS),
-        Field(description="Also Shop.sell, Shop::sell."),
+        str | None, text(MAX_SYMBOL_CHARS), Field(description="Also Shop.sell, Shop::sell.")
     ] = None
     place: Annotated[
-        str | None,
-        text(MAX_SYMBOL_CHARS),
-        Field(description="Or src/shop.py:12."),
+        str | None, text(MAX_SYMBOL_CHARS), Field(description="Or src/shop.py:12.")
     ] = None
     path: Annotated[str | None, text(MAX_SYMBOL_CHARS), Field(description="Of outline.")] = None
     to: Annotated[

@@ -26,12 +26,7 @@ from starlette.requests import HTTPConnection
 from codebase_mcp.access.identity import SCOPES, Access, Identity, address_of, is_loopback
 from codebase_mcp.access.keys import PREFIX, BrowserSessions, Key, KeyRing
 from codebase_mcp.database.connection import Database
-from codebase_mcp.errors import (
-    CodebaseError,
-    DatabaseUnavailable,
-    PermissionDenied,
-    ShuttingDown,
-)
+from codebase_mcp.errors import CodebaseError, DatabaseUnavailable, PermissionDenied, ShuttingDown
 from codebase_mcp.settings.loading import Settings
 from codebase_mcp.tools.callers import owner_of
 from codebase_mcp.web.pages.site import SESSION_COOKIE

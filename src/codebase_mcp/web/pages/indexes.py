@@ -64,14 +64,7 @@ async def index(site: Site, request: Request) -> Response:
         if request.query_params.get("project"):
             raise
         shown, progress = [], {"state": None, "jobs": {}}  # the default project, never indexed
-    return site.page(
-        request,
-        "index.html",
-        projects=projects,
-        shown=shown,
-        most=_FILES,
-        **progress,
-    )
+    return site.page(request, "index.html", projects=projects, shown=shown, most=_FILES, **progress)
 
 
 async def events(site: Site, request: Request) -> Response:

@@ -22,12 +22,7 @@ from codebase_mcp.records.memory import Observation, page_of_observations
 from codebase_mcp.records.page import Page, Paging
 from codebase_mcp.records.sessions import ListedSession, newest_sessions
 from codebase_mcp.records.vocabulary import ObservationType, TaskStatus
-from codebase_mcp.records.work_items import (
-    Tree,
-    get_hierarchy,
-    in_order,
-    page_of_trees,
-)
+from codebase_mcp.records.work_items import Tree, get_hierarchy, in_order, page_of_trees
 from codebase_mcp.tools.rules import check_record_id
 from codebase_mcp.web.pages.site import Content, Projects, Site, projects_of, require
 

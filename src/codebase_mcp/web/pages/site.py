@@ -128,10 +128,7 @@ class Site:
         return (await self.holder.reply(tool_named(tool), given, identity_in(request))).as_json()
 
     async def run(
-        self,
-        request: Request,
-        tool: str,
-        call: Callable[[App, Identity], Awaitable[Content]],
+        self, request: Request, tool: str, call: Callable[[App, Identity], Awaitable[Content]]
     ) -> Content:
         """The result of a call of the product itself, counted and audited as a call of the tool."""
         identity = identity_in(request)
