@@ -113,11 +113,7 @@ class ActiveProjects:
         return None if row is None else Active(row[0])
 
     def require_owner(self, identity: Identity) -> None:
-        """Make sure that an active project can be stored for this caller.
-
-        Raises:
-            PermissionDenied: the server cannot distinguish callers.
-        """
+        """Make sure that an active project can be stored for this caller."""
         is_new = not identity.is_shared and identity.owner not in self._in_memory
         if identity.owner is None or (is_new and len(self._in_memory) >= self._max_owners):
             raise PermissionDenied(

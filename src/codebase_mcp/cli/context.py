@@ -110,11 +110,7 @@ def _text_of(file: BinaryIO) -> str:
 
 
 def commit_task(name: str) -> tuple[str, str]:
-    """The message and the diff of a commit of this repository, and its first parent.
-
-    Raises:
-        InvalidInput: there is no such commit, or no state before it.
-    """
+    """The message and the diff of a commit of this repository, and its first parent."""
     top = work_tree_of(Path.cwd()) or Path.cwd()
     repository = git_repository_at(top)
     if repository is None:

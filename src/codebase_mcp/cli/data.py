@@ -318,11 +318,7 @@ def _remove_leftovers(folder: Path) -> None:
 
 
 def opened(name: str) -> BinaryIO:
-    """The file of this name; ``-`` is the standard input, which can be read once.
-
-    Raises:
-        InvalidInput: it cannot be read.
-    """
+    """The file of this name; ``-`` is the standard input, which can be read once."""
     if name == "-":
         return sys.stdin.buffer
     try:

@@ -221,11 +221,7 @@ def check_flags(options: argparse.Namespace) -> None:
 async def find_source(
     options: argparse.Namespace, settings: Settings, report: Callable[[RunProgress], None]
 ) -> Source:
-    """The named directory, or the clone of the URL after a fetch.
-
-    Raises:
-        InvalidInput, IndexingFailed, Conflict: as `fetch`.
-    """
+    """The named directory, or the clone of the URL after a fetch."""
     name = check_name(options.name)
     if not is_remote(options.path):
         return Source(Path(options.path).expanduser().absolute(), name)

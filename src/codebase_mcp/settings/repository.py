@@ -115,9 +115,6 @@ def problems_in(directory: Path, *, names_project: bool = True) -> list[Problem]
     """The problems of the context file of a repository, if it has such a file.
 
     ``names_project`` includes problems of the project that it names.
-
-    Raises:
-        InvalidInput: the file cannot be read.
     """
     context = context_of(directory.expanduser())
     if context is None:

@@ -19,11 +19,7 @@ __all__ = ["enable", "end", "families", "process_ended", "render", "start"]
 def start(
     level: str, form: str = "text", *, secrets: Iterable[str] = (), otlp_endpoint: str | None = None
 ) -> None:
-    """Configure logging, and tracing if there is an OTLP endpoint; called once per process.
-
-    Raises:
-        InvalidInput: the packages for tracing are not installed.
-    """
+    """Configure logging, and tracing if there is an OTLP endpoint; called once per process."""
     logs.configure(level, form, secrets)
     if otlp_endpoint is not None:
         enable_traces(otlp_endpoint)

@@ -147,11 +147,7 @@ def symbol_question(
 
 
 def kinds_of_files(kinds: Collection[str] | None, *, tests: bool) -> tuple[str, ...]:
-    """The kinds of files that are asked about; empty for all.
-
-    Raises:
-        InvalidInput: tests are asked for, and left out.
-    """
+    """The kinds of files that are asked about; empty for all."""
     if tests:
         return tuple(kinds or ())
     chosen = tuple(kind for kind in kinds or KINDS if kind != FileKind.TEST)

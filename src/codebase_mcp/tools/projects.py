@@ -250,11 +250,7 @@ async def _get_health(caller: Caller, arguments: ProjectQuestion) -> ProjectQues
 async def page_of_projects(
     caller: Caller, arguments: PageOfProjects
 ) -> tuple[Page[Project], Current]:
-    """The projects of a page, and the project that calls without a project mean now.
-
-    Raises:
-        ProjectNotFound: the named project does not exist.
-    """
+    """The projects of a page, and the project that calls without a project mean now."""
     from codebase_mcp.access.resolution import Current  # noqa: PLC0415 - not for the handshake
 
     resolver = caller.app.resolver

@@ -260,11 +260,7 @@ async def symbol(caller: Caller, arguments: SymbolArguments) -> SymbolReply:
 
 
 def question_of(arguments: SymbolArguments) -> SymbolQuestion:
-    """The question that some arguments ask.
-
-    Raises:
-        InvalidInput: they name nothing, or a name and a place.
-    """
+    """The question that some arguments ask."""
     from codebase_mcp.symbols.lookup import parse_place  # noqa: PLC0415 - not for the handshake
     from codebase_mcp.tools.answers import (  # noqa: PLC0415
         file_filters,

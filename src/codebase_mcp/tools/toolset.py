@@ -127,11 +127,7 @@ class ToolSpec:
         return not access.scopes.isdisjoint(needed)
 
     def require_scope(self, access: Access, operation: str | None = None) -> None:
-        """Make sure that a caller may call the tool, or this operation of it.
-
-        Raises:
-            PermissionDenied: the caller lacks the scope.
-        """
+        """Make sure that a caller may call the tool, or this operation of it."""
         needed = self.scope_of(operation)
         if needed in access.scopes or (operation is None and self.is_open_to(access)):
             return

@@ -89,11 +89,7 @@ def _with_project(request: Request, arguments: dict[str, Any]) -> dict[str, Any]
 
 
 async def read_object(request: Request, most: int = MAX_BODY_BYTES) -> dict[str, Any]:
-    """The JSON object in the body of a request.
-
-    Raises:
-        InvalidInput: the body is not a JSON object, or too large.
-    """
+    """The JSON object in the body of a request."""
     content_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if content_type != "application/json":
         raise Refused(415, "The content type must be application/json", "Send a JSON object.")

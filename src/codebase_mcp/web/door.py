@@ -139,11 +139,7 @@ def door_of(settings: Settings, callers: Callers) -> Middleware:
 
 
 def require_keys(settings: Settings, *, has_key: bool) -> None:
-    """Refuse to listen for other machines if any of them could call.
-
-    Raises:
-        InvalidInput: no key exists, and no setting tells how callers are identified.
-    """
+    """Refuse to listen for other machines if any of them could call."""
     if is_loopback(settings.host) or settings.no_auth or settings.jwt_issuer or has_key:
         return
     raise InvalidInput(
@@ -172,11 +168,7 @@ def guard_of(settings: Settings) -> Middleware:
 
 
 def require_known_names(settings: Settings) -> None:
-    """Refuse to listen for other machines unless the settings name the allowed hosts.
-
-    Raises:
-        InvalidInput: the address is no loopback address, and no host is allowed.
-    """
+    """Refuse to listen for other machines unless the settings name the allowed hosts."""
     if is_loopback(settings.host) or settings.allowed_hosts:
         return
     raise InvalidInput(

@@ -51,11 +51,7 @@ Part = Literal["head", "body", "response"]
 
 
 def bind(host: str, port: int) -> list[socket.socket]:
-    """Sockets on every address of the host, all on the same port.
-
-    Raises:
-        InvalidInput: the port is in use, or the address does not belong to this machine.
-    """
+    """Sockets on every address of the host, all on the same port."""
     sockets: list[socket.socket] = []
     try:
         for family, address in _addresses(host, port):

@@ -44,11 +44,7 @@ _SHORT_LIVES = 3
 async def serve_with_workers(
     settings: Settings, sockets: Sequence[socket.socket], shutdown: Shutdown
 ) -> None:
-    """Keep the workers running until shutdown, then stop them.
-
-    Raises:
-        InternalError: they exit right after their start.
-    """
+    """Keep the workers running until shutdown, then stop them."""
     shared = Path(tempfile.mkdtemp(prefix="codebase-mcp-metrics-"))
     share_metrics_in(shared)
     workers: list[_Worker] = []

@@ -280,11 +280,7 @@ async def refusal_of(request: Request) -> CodebaseError | None:
 
 
 async def form_of(request: Request) -> dict[str, str]:
-    """The fields of a form, each once.
-
-    Raises:
-        InvalidInput: it is no form, or too large, or a field cannot be stored.
-    """
+    """The fields of a form, each once."""
     if not hasattr(request.state, "form"):
         page = request.url.path.removeprefix(request.scope.get("root_path", ""))
         most = _MAX_BYTES_AT.get(page, _MAX_FORM_BYTES)
