@@ -77,7 +77,6 @@ async def search(options: argparse.Namespace, settings: Settings) -> int:
         from codebase_mcp.tools.search_reply import full_reply  # noqa: PLC0415 - for JSON alone
 
         return print_json(full_reply(answer).as_json())
-
     text = search_text(answer, settings.reply_chars, options.context_lines)
     return show(text, answer.latency_ms)
 
@@ -337,7 +336,6 @@ async def branches(options: argparse.Namespace, settings: Settings) -> int:
 
 
 def _repository(path: str) -> GitRepository:
-
     repository = git_repository_at(Path(path).expanduser().resolve())
     if repository is None:
         raise InvalidInput.of(

@@ -31,7 +31,6 @@ _MAX_BYTES = 64 << 20
 
 
 async def context(options: argparse.Namespace, settings: Settings) -> int:
-
     want = _roles(options.want)
     task, ref = await asyncio.to_thread(_task, options)
     if len(task.strip()) > MAX_TASK_CHARS:

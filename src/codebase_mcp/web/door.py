@@ -134,10 +134,6 @@ def _sign_in_form(scope: Scope, path: str, *, is_refused: bool) -> str:
     return link(scope.get("root_path", ""), SIGN_IN, next=asked, wrong=wrong)
 
 
-def door_of(settings: Settings, callers: Callers) -> Middleware:
-    return Middleware(Door, callers=callers, requests_per_minute=settings.requests_per_minute)
-
-
 def require_keys(settings: Settings, *, has_key: bool) -> None:
     """Refuse to listen for other machines if any of them could call."""
     if is_loopback(settings.host) or settings.no_auth or settings.jwt_issuer or has_key:

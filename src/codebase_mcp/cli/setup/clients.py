@@ -139,10 +139,6 @@ def _opencode(launch: Launch) -> Entry:
     return entry | ({"environment": dict(launch.env)} if launch.env else {})
 
 
-def _copilot(launch: Launch) -> Entry:
-    return {"type": "local", **_plain(launch), "tools": ["*"]}
-
-
 def _http(url: str) -> Entry:
     return {"type": "http", "url": url}
 
@@ -162,10 +158,6 @@ def _folder(variable: str, default: str, *parts: str) -> Place:
 
 def _application(*parts: str) -> Place:
     return lambda machine: machine.applications.joinpath(*parts)
-
-
-def _claude_json(machine: Machine) -> Path:
-    return machine.folder("CLAUDE_CONFIG_DIR") / ".claude.json"
 
 
 def _opencode_json(machine: Machine) -> Path:
@@ -193,7 +185,7 @@ _ABOUT = "description: How to find code with the codebase-mcp server"
 CLIENTS = (
     Client(
         "claude-code", "Claude Code", ("claude",), (_folder("CLAUDE_CONFIG_DIR", ".claude"),),
-        _claude_json, (".mcp.json",), _SERVERS, _stdio, _http,
+        _folder("CLAUDE_CONFIG_DIR", "", ".claude.json"), (".mcp.json",), _SERVERS, _stdio, _http,
         _folder("CLAUDE_CONFIG_DIR", ".claude", "CLAUDE.md"), ("CLAUDE.md",),
         afterwards="Start a new session; /mcp shows the server.",
         user_skills=_folder("CLAUDE_CONFIG_DIR", ".claude", "skills"),
@@ -282,7 +274,8 @@ CLIENTS = (
     Client(
         "copilot-cli", "GitHub Copilot CLI", ("copilot",), (_folder("COPILOT_HOME", ".copilot"),),
         _folder("COPILOT_HOME", ".copilot", "mcp-config.json"), (".github/mcp.json",), _SERVERS,
-        _copilot, lambda url: {**_http(url), "tools": ["*"]},
+        lambda launch: {"type": "local", **_plain(launch), "tools": ["*"]},
+        lambda url: {**_http(url), "tools": ["*"]},
         _folder("COPILOT_HOME", ".copilot", "copilot-instructions.md"), _COPILOT_RULES,
         afterwards="Start a new session; /mcp show lists the server.",
         user_skills=_folder("COPILOT_HOME", ".copilot", "skills"), project_skills=".github/skills",
