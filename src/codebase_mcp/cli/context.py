@@ -6,8 +6,9 @@ from __future__ import annotations
 import argparse
 import asyncio
 import sys
+from collections.abc import Collection
 from pathlib import Path
-from typing import TYPE_CHECKING, get_args
+from typing import BinaryIO, get_args
 
 from codebase_mcp.cli.asking import show
 from codebase_mcp.cli.output import print_json, reply_budget, warn
@@ -21,10 +22,6 @@ from codebase_mcp.source.git_directory import git_repository_at, work_tree_of
 from codebase_mcp.source.git_refs import resolve_commit
 from codebase_mcp.tools import answers
 from codebase_mcp.tools.replies.context import SIZE, context_text
-
-if TYPE_CHECKING:
-    from collections.abc import Collection
-    from typing import BinaryIO
 
 # More is not read into memory.
 _MAX_BYTES = 64 << 20

@@ -6,13 +6,11 @@ import argparse
 import sys
 from collections.abc import Mapping
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from codebase_mcp.printable import printable, printable_json
+from codebase_mcp.settings.loading import Settings
 from codebase_mcp.settings.table import MAX_REPLY_CHARS
-
-if TYPE_CHECKING:
-    from codebase_mcp.settings.loading import Settings
 
 # A person scrolls: only a very long list is cut.
 _CHARS_FOR_PERSON = 100_000

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from functools import partial
 from importlib.metadata import version
-from typing import TYPE_CHECKING
+from socket import socket
 from urllib.parse import urlencode
 
 from codebase_mcp import telemetry
@@ -26,9 +26,6 @@ from codebase_mcp.telemetry import logs
 from codebase_mcp.tools.server import NAME, AppHolder
 from codebase_mcp.web.pages.apps import server_with_apps
 from codebase_mcp.web.shutdown import Shutdown
-
-if TYPE_CHECKING:
-    from socket import socket
 
 _log = logging.getLogger(__name__)
 

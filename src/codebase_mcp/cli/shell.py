@@ -8,20 +8,18 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import ExitStack, asynccontextmanager, contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from codebase_mcp.access.identity import Identity
 from codebase_mcp.access.repositories import projects_at
 from codebase_mcp.app.app import App
 from codebase_mcp.app.background.worker import allow_worker_start
+from codebase_mcp.app.scopes import ReportProgress
 from codebase_mcp.cli.output import ask, warn
 from codebase_mcp.database.naming import DEFAULT_ID
+from codebase_mcp.index.progress import RunProgress
 from codebase_mcp.settings.loading import DEFAULT, Settings
 from codebase_mcp.source.git_directory import work_tree_of
-
-if TYPE_CHECKING:
-    from codebase_mcp.app.scopes import ReportProgress
-    from codebase_mcp.index.progress import RunProgress
 
 # A command may spend more time on checking files than a search of a server.
 CHECK_MS = 2_000

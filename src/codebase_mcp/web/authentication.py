@@ -13,7 +13,6 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from ipaddress import ip_network
-from typing import TYPE_CHECKING
 
 from fastmcp.server.auth import AccessToken, RemoteAuthProvider
 from fastmcp.server.auth.providers.jwt import JWTVerifier
@@ -22,6 +21,8 @@ from mcp.server.auth.routes import build_resource_metadata_url
 from pydantic import AnyHttpUrl
 from starlette.datastructures import Headers
 from starlette.requests import HTTPConnection
+from starlette.routing import Route
+from starlette.types import Scope
 
 from codebase_mcp.access.identity import SCOPES, Access, Identity, address_of, is_loopback
 from codebase_mcp.access.keys import PREFIX, BrowserSessions, Key, KeyRing
@@ -31,10 +32,6 @@ from codebase_mcp.settings.loading import Settings
 from codebase_mcp.tools.callers import owner_of
 from codebase_mcp.web.pages.site import SESSION_COOKIE
 from codebase_mcp.web.peers import is_own_user
-
-if TYPE_CHECKING:
-    from starlette.routing import Route
-    from starlette.types import Scope
 
 _log = logging.getLogger(__name__)
 

@@ -8,27 +8,22 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from fastmcp.server.http import HostOriginGuardMiddleware
 from starlette.middleware import Middleware
 from starlette.responses import RedirectResponse, Response
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from codebase_mcp.access.identity import is_loopback, peer_of
 from codebase_mcp.errors import CodebaseError, InvalidInput
+from codebase_mcp.settings.loading import Settings
 from codebase_mcp.tools.callers import enter_identity, identity_of
 from codebase_mcp.web.answers import error_answer
-from codebase_mcp.web.authentication import EVERY_ADDRESS, NotAdmitted
+from codebase_mcp.web.authentication import EVERY_ADDRESS, Callers, NotAdmitted
 from codebase_mcp.web.limits import RateLimit, caller_of
 from codebase_mcp.web.pages.routes import PATHS, WHOLE_PAGES
 from codebase_mcp.web.pages.site import OPEN_PATHS, SIGN_IN, link
 from codebase_mcp.web.shutdown import EndableStreams
-
-if TYPE_CHECKING:
-    from starlette.types import ASGIApp, Receive, Scope, Send
-
-    from codebase_mcp.settings.loading import Settings
-    from codebase_mcp.web.authentication import Callers
 
 # They tell orchestrators that the server works, and nothing else.
 OPEN = ("/health/live", "/health/ready")

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from uuid import UUID
 
 from starlette.requests import Request
@@ -19,18 +19,15 @@ from codebase_mcp.app.history import changes_of
 from codebase_mcp.errors import InvalidInput, NotFound
 from codebase_mcp.model import WORKTREE, Symbol
 from codebase_mcp.records.anchors import Note, notes_in_file
+from codebase_mcp.search.history import LastChange
 from codebase_mcp.source.commit_log import Lines
-from codebase_mcp.symbols.answer import SymbolQuestion
+from codebase_mcp.symbols.answer import SymbolQuestion, TreeOutline
 from codebase_mcp.symbols.definition import File
 from codebase_mcp.symbols.lookup import clean_path
 from codebase_mcp.tools.callers import identity_in
 from codebase_mcp.tools.rules import check_repository_id
 from codebase_mcp.web.pages.html import Line, coloured
 from codebase_mcp.web.pages.site import Site, projects_of, require
-
-if TYPE_CHECKING:
-    from codebase_mcp.search.history import LastChange
-    from codebase_mcp.symbols.answer import TreeOutline
 
 _RANGE = re.compile(r"([0-9]{1,7})(?:-([0-9]{1,7}))?")
 # A longer file is shown in parts.
