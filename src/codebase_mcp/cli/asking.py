@@ -250,10 +250,9 @@ async def symbol(options: argparse.Namespace, settings: Settings) -> int:
         limit=options.limit,
         body=options.body,
         to=options.to,
-        filters=answers.file_filters(
-            kinds=answers.kinds_of_files(options.kind, tests=not options.no_tests),
-            directory=options.directory,
-        ),
+        directory=options.directory,
+        kinds=options.kind,
+        tests=not options.no_tests,
     )
     async with open_shell(settings) as shell:
         app, project, repository = await shell.scope(options)

@@ -123,12 +123,20 @@ def symbol_question(
     limit: int = 50,
     body: bool = False,
     to: str | None = None,
-    filters: FileFilters | None = None,
+    directory: str | None = None,
+    kinds: Collection[str] | None = None,
+    tests: bool = True,
 ) -> SymbolQuestion:
     """A question about a name or a ``path:line``; an outline is of a path, a path leads ``to``."""
     from codebase_mcp.symbols.answer import SymbolQuestion  # noqa: PLC0415 - parses code
     from codebase_mcp.symbols.lookup import clean_path, parse_place  # noqa: PLC0415
 
+    chosen = kinds or ()
+    if not tests:
+        chosen = [kind for kind in kinds or KINDS if kind != FileKind.TEST]
+        if not chosen:
+            message = "kinds names tests only, and tests leaves them out"
+            raise InvalidInput.of("tests", False, message, rule="true, or other kinds")
     is_outline, place = operation == "outline", parse_place(target)
     to_place = parse_place(to) if to else None
     return SymbolQuestion(
@@ -142,16 +150,5 @@ def symbol_question(
         depth=depth,
         limit=limit,
         body=body,
-        filters=filters or FileFilters(),
+        filters=file_filters(kinds=chosen, directory=directory),
     )
-
-
-def kinds_of_files(kinds: Collection[str] | None, *, tests: bool) -> tuple[str, ...]:
-    """The kinds of files that are asked about; empty for all."""
-    if tests:
-        return tuple(kinds or ())
-    chosen = tuple(kind for kind in kinds or KINDS if kind != FileKind.TEST)
-    if not chosen:
-        message = "kinds names tests only, and tests leaves them out"
-        raise InvalidInput.of("tests", False, message, rule="true, or other kinds")
-    return chosen

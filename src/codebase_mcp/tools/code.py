@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator
-from functools import partial
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 from uuid import UUID
 
@@ -99,11 +98,12 @@ class IndexReply(Reply):
 
 
 async def index_with_progress(
-    caller: Caller, index: Callable[..., Awaitable[IndexReport]]
+    caller: Caller, repo_path: str, project_id: str | None, **options: Any
 ) -> IndexReport:
-    """Run an index call, and report its progress to the client."""
+    """Index a repository (``options`` are those of `App.index`), and report progress."""
     latest: dict[str, Any] = {}
-    task = asyncio.ensure_future(index(progress=lambda progress: latest.update(now=progress)))
+    options |= {"identity": caller.identity, "progress": lambda now: latest.update(now=now)}
+    task = asyncio.ensure_future(caller.app.index(repo_path, project_id, **options))
     try:
         while not task.done():
             await asyncio.wait({task}, timeout=PROGRESS_INTERVAL_S)
@@ -132,14 +132,10 @@ async def index_repository(caller: Caller, arguments: IndexRepository) -> IndexR
     """
     report = await index_with_progress(
         caller,
-        partial(
-            caller.app.index,
-            arguments.repo_path,
-            arguments.project_id,
-            name=arguments.name,
-            force_reindex=arguments.force_reindex,
-            identity=caller.identity,
-        ),
+        arguments.repo_path,
+        arguments.project_id,
+        name=arguments.name,
+        force_reindex=arguments.force_reindex,
     )
     return index_reply(report)
 

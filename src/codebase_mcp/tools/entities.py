@@ -9,6 +9,7 @@ from uuid import UUID
 
 from pydantic import ConfigDict, Field
 
+from codebase_mcp.records.page import Paging
 from codebase_mcp.tools import fields
 from codebase_mcp.tools.arguments import Arguments
 from codebase_mcp.tools.reply import ReplyPart
@@ -237,7 +238,6 @@ async def query_entities(caller: Caller, arguments: QueryEntities) -> EntitiesRe
     create_entity, and to read the version for update_entity.
     """
     from codebase_mcp.records.entities import query_entities as query  # noqa: PLC0415
-    from codebase_mcp.records.page import Paging  # noqa: PLC0415
 
     paging = Paging.asked(arguments.limit, arguments.offset, arguments.cursor)
     async with caller.enter(arguments.project_id, readonly=True) as project:

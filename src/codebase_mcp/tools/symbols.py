@@ -262,11 +262,7 @@ async def symbol(caller: Caller, arguments: SymbolArguments) -> SymbolReply:
 def question_of(arguments: SymbolArguments) -> SymbolQuestion:
     """The question that some arguments ask."""
     from codebase_mcp.symbols.lookup import parse_place  # noqa: PLC0415 - not for the handshake
-    from codebase_mcp.tools.answers import (  # noqa: PLC0415
-        file_filters,
-        kinds_of_files,
-        symbol_question,
-    )
+    from codebase_mcp.tools.answers import symbol_question  # noqa: PLC0415
 
     if arguments.operation == "outline":
         target = arguments.path or ""
@@ -286,10 +282,9 @@ def question_of(arguments: SymbolArguments) -> SymbolQuestion:
         limit=arguments.limit,
         body=arguments.body,
         to=arguments.to,
-        filters=file_filters(
-            kinds=kinds_of_files(arguments.kinds, tests=arguments.tests),
-            directory=arguments.directory,
-        ),
+        directory=arguments.directory,
+        kinds=arguments.kinds,
+        tests=arguments.tests,
     )
 
 

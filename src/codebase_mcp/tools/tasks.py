@@ -11,6 +11,7 @@ from uuid import UUID
 from pydantic import ConfigDict, Field
 
 from codebase_mcp.errors import InvalidInput
+from codebase_mcp.records.page import Paging
 from codebase_mcp.records.vocabulary import TaskStatus
 from codebase_mcp.tools import fields
 from codebase_mcp.tools.arguments import Arguments
@@ -220,7 +221,6 @@ async def list_tasks(caller: Caller, arguments: ListTasks) -> TasksReply:
     Use it at the start of a session to see what is open, and before create_task. get_task shows one
     whole.
     """
-    from codebase_mcp.records.page import Paging  # noqa: PLC0415
     from codebase_mcp.records.tasks import list_tasks as find  # noqa: PLC0415
 
     paging = Paging.asked(arguments.limit, arguments.offset, arguments.cursor)

@@ -165,15 +165,11 @@ async def _index(caller: Caller, arguments: Vcs) -> VcsReply:
     assert arguments.repository_path is not None
     report = await index_with_progress(
         caller,
-        partial(
-            caller.app.index,
-            arguments.repository_path,
-            arguments.collection,
-            history_depth=arguments.depth,
-            ignore_patterns=arguments.ignore_patterns,
-            branches=arguments.branches or (),
-            identity=caller.identity,
-        ),
+        arguments.repository_path,
+        arguments.collection,
+        history_depth=arguments.depth,
+        ignore_patterns=arguments.ignore_patterns,
+        branches=arguments.branches or (),
     )
     run, runs = report.run, report.branches
     if caller.replies == "text":

@@ -10,6 +10,7 @@ from uuid import UUID
 from pydantic import ConfigDict, Field
 
 from codebase_mcp.errors import InvalidInput
+from codebase_mcp.records.page import Paging
 from codebase_mcp.records.vocabulary import WorkItemStatus, WorkItemType
 from codebase_mcp.tools import fields
 from codebase_mcp.tools.arguments import Arguments
@@ -190,7 +191,6 @@ async def update_work_item(caller: Caller, arguments: UpdateWorkItem) -> WorkIte
 @TOOLSET.tool("List work items", READS)
 async def query_work_items(caller: Caller, arguments: QueryWorkItems) -> WorkItemsReply:
     """List work items, newest first. For a whole tree use get_work_item_hierarchy."""
-    from codebase_mcp.records.page import Paging  # noqa: PLC0415
     from codebase_mcp.records.work_items import query_work_items as find  # noqa: PLC0415
 
     if arguments.include_descendants and arguments.parent_id is None:
