@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from codebase_mcp.cli.commands import SYMBOL_OPERATIONS
-from codebase_mcp.cli.output import local_time, print_json, reply_budget, say
+from codebase_mcp.cli.output import local_time, picked, print_json, reply_budget, say
 from codebase_mcp.cli.shell import later_progress_bar, open_shell
 from codebase_mcp.errors import InvalidInput
 from codebase_mcp.search.search import Request
@@ -135,7 +135,7 @@ def _below(path: str) -> str | None:
 async def log_search(options: argparse.Namespace, settings: Settings) -> int:
     """Search commits, or show the history of a symbol."""
     query = " ".join(options.query)
-    filters = {name: getattr(options, name) for name in ("path", "author", "since", "until")}
+    filters = picked(options, "path author since until")
     has_question = bool(query.strip() or any(filters.values()))
     name = (options.symbol or "").strip().replace("::", ".").strip(".")
     if options.symbol is not None and (not name or has_question):
@@ -208,7 +208,7 @@ def _commit_json(commit: FoundCommit) -> dict[str, Any]:
         "author": commit.author_name,
         "email": commit.author_email,
         "date": commit.authored_at,
-        **{n: getattr(commit, n) for n in ("subject", "excerpt", "message", "score", "is_merge")},
+        **picked(commit, "subject excerpt message score is_merge"),
         "branches": commit.branches,
         "lines_added": commit.added,
         "lines_removed": commit.removed,

@@ -23,7 +23,7 @@ from rich.text import Text
 from codebase_mcp.app.app import App
 from codebase_mcp.app.background.audit import load_entries
 from codebase_mcp.app.data import Purged, Target
-from codebase_mcp.cli.output import ask, local_time, print_json, say, tell
+from codebase_mcp.cli.output import ask, local_time, picked, print_json, say, tell
 from codebase_mcp.cli.shell import identity_here
 from codebase_mcp.cli.terminal import console
 from codebase_mcp.database.backup import BackupFacts
@@ -86,11 +86,7 @@ def _name(facts: BackupFacts) -> str:
 
 
 def _backup_as_json(facts: BackupFacts) -> dict[str, object]:
-    return {
-        "project_id": facts.project.project_id,
-        "schema_name": facts.project.schema_name,
-        "rows": facts.rows,
-    }
+    return picked(facts.project, "project_id schema_name") | {"rows": facts.rows}
 
 
 MAX_SHOWN = 10

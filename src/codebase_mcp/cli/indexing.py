@@ -13,7 +13,7 @@ from uuid import UUID
 from codebase_mcp.access.identity import Identity
 from codebase_mcp.app.app import App, IndexReport
 from codebase_mcp.app.background.worker import allow_worker_start
-from codebase_mcp.cli.output import encoding_counts, print_json, tell
+from codebase_mcp.cli.output import encoding_counts, picked, print_json, tell
 from codebase_mcp.cli.shell import identity_here, progress_bar
 from codebase_mcp.cli.tool_commands import in_commands
 from codebase_mcp.database.connection import Database
@@ -116,16 +116,8 @@ async def remove(options: argparse.Namespace, settings: Settings) -> int:
 
 def _print_json(report: IndexReport, source: Source) -> None:
     run = report.run
-    content: dict[str, Any] = {
-        "repository_id": run.repository_id,
-        "status": run.status,
-        "files_indexed": run.files_indexed,
-        "files_unchanged": run.files_unchanged,
-        "files_removed": run.files_removed,
-        "files_skipped": run.files_skipped,
-        "encodings": run.encodings,
-        "secrets_masked": run.secrets_masked,
-        "chunks_created": run.chunks_created,
+    files = "files_indexed files_unchanged files_removed files_skipped encodings"
+    content = picked(run, f"repository_id status {files} secrets_masked chunks_created") | {
         "commits": report.commits,
         "duration_seconds": round(run.duration_s, 3),
         "project_id": report.project.project_id,

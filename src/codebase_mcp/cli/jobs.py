@@ -12,7 +12,7 @@ from rich.table import Column, Table
 from codebase_mcp.app.app import App
 from codebase_mcp.app.background.lifespan import backfilling
 from codebase_mcp.app.background.worker import Worker
-from codebase_mcp.cli.output import local_time, print_json
+from codebase_mcp.cli.output import local_time, picked, print_json
 from codebase_mcp.cli.shell import identity_here
 from codebase_mcp.cli.terminal import console
 from codebase_mcp.errors import InvalidInput, NotFound
@@ -98,5 +98,4 @@ def _status(job: IndexJob) -> str:
 
 def _as_json(job: IndexJob) -> dict[str, Any]:
     names = "id operation_id project_id repository_id root status created_at started_at ended_at"
-    content = {name: getattr(job, name) for name in [*names.split(), "error"]}
-    return content | {"status": _status(job)}
+    return picked(job, f"{names} error") | {"status": _status(job)}

@@ -54,6 +54,11 @@ def encoding_counts(encodings: Mapping[str, int]) -> str:
     return f"not UTF-8: {counts}"
 
 
+def picked(record: object, names: str) -> dict[str, Any]:
+    """The attributes of a record with these names, in their order, for programs."""
+    return {name: getattr(record, name) for name in names.split()}
+
+
 def print_json(content: Any, *, indent: int | None = 2) -> int:
     """Print a reply for a program; returns 0, the exit status of a command that only prints it."""
     print(printable_json(content, indent=indent, default=_text_of), flush=True)

@@ -10,7 +10,7 @@ from typing import Any
 
 from codebase_mcp.app.app import App
 from codebase_mcp.app.freshness.watcher import IndexUpdate, Watcher
-from codebase_mcp.cli.output import print_json
+from codebase_mcp.cli.output import picked, print_json
 from codebase_mcp.cli.shell import identity_here, progress_bar
 from codebase_mcp.cli.terminal import Terminal
 from codebase_mcp.database.naming import DEFAULT_ID
@@ -132,10 +132,4 @@ def _content(followed: IndexUpdate) -> dict[str, Any]:
         return content | {"status": "failed", "error": followed.error.as_dict()}
     run = followed.run
     assert run is not None
-    return content | {
-        "status": run.status,
-        "files_indexed": run.files_indexed,
-        "files_removed": run.files_removed,
-        "chunks_created": run.chunks_created,
-        "errors": run.errors,
-    }
+    return content | picked(run, "status files_indexed files_removed chunks_created errors")

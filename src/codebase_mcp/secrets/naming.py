@@ -85,7 +85,7 @@ _ENDINGS: tuple[tuple[Sort, tuple[bytes, ...]], ...] = (
         ),
     ),
 )
-_DIGIT = re.compile(rb"\d")
+DIGIT = re.compile(rb"\d")
 # A name of several words, as code writes it.
 _IN_PARTS = re.compile(rb"[a-z][A-Z]|\w[_.-]\w")
 # Words that end with "pass" and are no passwords.
@@ -298,7 +298,7 @@ def names_no_secret(data: bytes, name: Name, lead: bytes) -> bool:
 
 def is_weak_password(value: bytes, name: Name, *, is_expected: bool) -> bool:
     """Whether a word is a password, and no name of a secret, of a field or the like."""
-    if _DIGIT.search(value):
+    if DIGIT.search(value):
         if name.sort.kind == PASSWORD.kind and is_chosen(value):
             return True
     elif _IN_PARTS.search(value) and sort_of(value) is not None:
@@ -307,14 +307,14 @@ def is_weak_password(value: bytes, name: Name, *, is_expected: bool) -> bool:
     return is_expected and (name.sort is PASSPHRASE or not is_label)
 
 
-_CAPITALIZED = re.compile(rb"[A-Z][a-z\x80-\xff]{5,}")
+CAPITALIZED = re.compile(rb"[A-Z][a-z\x80-\xff]{5,}")
 _LABEL = re.compile(rb"[A-Z_]+|[^\w\x80-\xff#$%&!?*+=@^~].*")
 
 
 def is_capitalized_password(value: bytes) -> bool:
     """Whether this is a word with a capital that is no label of a field."""
     return (
-        _CAPITALIZED.fullmatch(value) is not None
+        CAPITALIZED.fullmatch(value) is not None
         and evidence(value) >= Evidence.WORD
         and sort_of(value) is None
         and not describes(value)

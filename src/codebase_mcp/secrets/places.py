@@ -68,7 +68,6 @@ _SETTING = re.compile(
 _DEFINED = re.compile(rb"""(?:define[( ]["' ]{0,2}|^\s*@|^\s*set(?:[ ]-\w+)*[ ])$""")
 # Names that are words of the language too: "pass `x` to it".
 _WORDS_OF_CODE = frozenset((b"pass", b"passes", b"auth", b"bearer"))
-_DIGIT = re.compile(rb"\d")
 _CODE = re.compile(rb"\d{4,12}|(?=\w*\d)\w{6,20}")
 _OF_TEXTS = re.compile(rb"[\s\\,(){}<>=]")
 # Before the name of an argument: ?a=b&   -o user=a,
@@ -314,10 +313,10 @@ def _slots_of_marks(text: naming.Text, name: naming.Name) -> Iterator[tuple[patt
 
 def _is_strong(value: bytes, name: naming.Name, *, is_far: bool = True) -> bool:
     """Whether a value can be nothing but a secret, although its place says little."""
-    if len(value) < _LONG_WITHOUT_DIGIT and _DIGIT.search(value) is None:
+    if len(value) < _LONG_WITHOUT_DIGIT and naming.DIGIT.search(value) is None:
         return False
     if name.sort.kind == naming.PASSWORD.kind:
-        is_near = not is_far and _DIGIT.search(value) and not _OF_TEXTS.search(value)
+        is_near = not is_far and naming.DIGIT.search(value) and not _OF_TEXTS.search(value)
         return is_strong(value) or (bool(is_near) and is_chosen(value))
     is_secret = name.sort is naming.SECRET and not is_far
     return is_strong(value) and (is_secret or evidence(value) is Evidence.RANDOM)
