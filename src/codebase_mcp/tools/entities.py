@@ -249,9 +249,7 @@ async def query_entities(caller: Caller, arguments: QueryEntities) -> EntitiesRe
             tags=arguments.tags,
             include_deleted=arguments.include_deleted,
         )
-    return EntitiesReply.of(
-        project, entities=page.items, total=page.total, next_cursor=page.next_cursor
-    )
+    return EntitiesReply.of(project, page, entities=page.items)
 
 
 @TOOLSET.tool("Change an entity", Hints(destroys=True))
@@ -287,9 +285,7 @@ async def delete_entity(caller: Caller, arguments: DeleteEntity) -> DeletionRepl
 
     async with caller.enter(arguments.project_id) as project:
         entity = await delete(project.tx, arguments.entity_id, confirmed=arguments.confirmed)
-    return DeletionReply.of(
-        project, entity_id=entity.id, deleted=True, deleted_at=entity.deleted_at
-    )
+    return DeletionReply.of(project, entity, entity_id=entity.id, deleted=True)
 
 
 @TOOLSET.tool("Change the schema of a type", Hints(destroys=True, repeats=True))
@@ -313,13 +309,8 @@ async def update_entity_type_schema(
             validate_existing=arguments.validate_existing,
             allow_breaking=arguments.allow_breaking,
         )
-    reply = SchemaReply.of(
-        project,
-        type_name=done.type.name,
-        schema_version=done.type.version,
-        previous_version=done.previous_version,
-        changes=done.changes,
-    )
+    names = {"type_name": done.type.name, "schema_version": done.type.version}
+    reply = SchemaReply.of(project, done, **names)
     if done.checked is not None:
         reply.entities_checked = done.checked
     return reply

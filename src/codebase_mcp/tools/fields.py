@@ -11,7 +11,7 @@ from pydantic import AfterValidator, FailFast, Field
 from codebase_mcp.errors import InvalidInput
 from codebase_mcp.secrets.masking import mask_token
 from codebase_mcp.tools.arguments import ArgumentPart, Arguments
-from codebase_mcp.tools.reply import Reply, ReplyPart
+from codebase_mcp.tools.reply import Extended, Reply, ReplyPart
 from codebase_mcp.tools.rules import (
     ALL_REPOSITORIES,
     MAX_TAGS,
@@ -230,8 +230,8 @@ class ProjectReply(Reply):
 
     @classmethod
     def of(cls, project: InProject, record: object = None, /, **fields: Any) -> Self:
-        """A reply from this project: with these fields, or with those of a record."""
-        reply = cls(**fields) if record is None else cls.model_validate(record)
+        """A reply from this project: with these fields, and with those of a record."""
+        reply = cls(**fields) if record is None else cls.model_validate(Extended(record, fields))
         reply.project_id, reply.project_source = project.project.project_id, project.source
         return reply
 

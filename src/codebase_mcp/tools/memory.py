@@ -248,14 +248,7 @@ async def _inject(caller: Caller, arguments: Memory) -> MemoryReply:
             session_id=arguments.session_id,
         )
     packed = pack(candidates, arguments.session_id, arguments.max_tokens, datetime.now(UTC))
-    return MemoryReply.of(
-        project,
-        context=packed.context,
-        observation_ids=packed.ids,
-        estimated_tokens=packed.estimated_tokens,
-        token_method=TOKEN_METHOD,
-        omitted=packed.omitted,
-    )
+    return MemoryReply.of(project, packed, observation_ids=packed.ids, token_method=TOKEN_METHOD)
 
 
 async def _maintain(caller: Caller, project: InProject, model: Model, upkeep: Upkeep) -> None:

@@ -212,17 +212,8 @@ async def _get_stats(caller: Caller, arguments: ProjectQuestion) -> ProjectQuest
 
     async with caller.enter(arguments.project_id, readonly=True) as opened:
         sums, records = await load_stats(opened.tx)
-    return ProjectQuestionReply(
-        repositories=sums.repositories,
-        files=sums.files,
-        chunks=sums.chunks,
-        bytes=sums.size,
-        languages=sums.languages,
-        last_indexed_at=sums.last_indexed_at,
-        records=RecordCountsEntry(**records),
-        project_id=opened.project.project_id,
-        project_source=opened.source,
-    )
+    counts = RecordCountsEntry(**records)
+    return ProjectQuestionReply.of(opened, sums, bytes=sums.size, records=counts)
 
 
 async def _get_health(caller: Caller, arguments: ProjectQuestion) -> ProjectQuestionReply:

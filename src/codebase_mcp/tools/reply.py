@@ -37,7 +37,7 @@ def rounded(digits: int) -> AfterValidator:
     return AfterValidator(partial(round, ndigits=digits))
 
 
-class _Extended:
+class Extended:
     """A value with further attributes, which come first."""
 
     def __init__(self, value: object, further: Mapping[str, object]) -> None:
@@ -59,7 +59,7 @@ class ReplyPart(BaseModel):
 
         Optional fields that are as by default are left out.
         """
-        part = cls.model_validate(_Extended(value, further) if further else value)
+        part = cls.model_validate(Extended(value, further) if further else value)
         for name in [*part.model_fields_set]:
             field = cls.model_fields[name]
             if not field.is_required() and getattr(part, name) == field.default:

@@ -226,9 +226,7 @@ async def list_tasks(caller: Caller, arguments: ListTasks) -> TasksReply:
     paging = Paging.asked(arguments.limit, arguments.offset, arguments.cursor)
     async with caller.enter(arguments.project_id, readonly=True) as project:
         page = await find(project.tx, paging, status=arguments.status, branch=arguments.branch)
-    return TasksReply.of(
-        project, tasks=page.items, total_count=page.total, next_cursor=page.next_cursor
-    )
+    return TasksReply.of(project, page, tasks=page.items, total_count=page.total)
 
 
 @TOOLSET.tool("Change a task", Hints(destroys=True, repeats=True))

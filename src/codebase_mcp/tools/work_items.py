@@ -208,9 +208,7 @@ async def query_work_items(caller: Caller, arguments: QueryWorkItems) -> WorkIte
             parent_id=arguments.parent_id,
             below=arguments.include_descendants,
         )
-    return WorkItemsReply.of(
-        project, work_items=page.items, total=page.total, next_cursor=page.next_cursor
-    )
+    return WorkItemsReply.of(project, page, work_items=page.items)
 
 
 @TOOLSET.tool("Show a work item's tree", READS)
@@ -224,12 +222,5 @@ async def get_work_item_hierarchy(
 
     async with caller.enter(arguments.project_id, readonly=True) as project:
         tree = await get_hierarchy(project.tx, arguments.work_item_id)
-    return HierarchyReply.of(
-        project,
-        work_item=tree.item,
-        ancestors=tree.ancestors,
-        children=tree.children,
-        descendants=tree.descendants,
-        descendants_total=tree.descendants_total,
-        truncated=tree.descendants_total > len(tree.descendants),
-    )
+    is_cut = tree.descendants_total > len(tree.descendants)
+    return HierarchyReply.of(project, tree, work_item=tree.item, truncated=is_cut)
