@@ -6,14 +6,14 @@ from bisect import bisect_left
 from typing import TYPE_CHECKING, Annotated
 from uuid import UUID
 
-from pydantic import BaseModel, Field
+from pydantic import Field
 
 from codebase_mcp.model import WORKTREE
 from codebase_mcp.tools import fields
 from codebase_mcp.tools.arguments import Arguments
 from codebase_mcp.tools.code import CodeFilter
 from codebase_mcp.tools.context import FIND_CONTEXT
-from codebase_mcp.tools.reply import TextReply, as_text
+from codebase_mcp.tools.reply import ReplyPart, TextReply, as_text
 from codebase_mcp.tools.rules import DIRECTORY, FILE_TYPE, REF
 from codebase_mcp.tools.search_reply import IndexState, index_state
 from codebase_mcp.tools.text import folders_of
@@ -59,7 +59,7 @@ class FindText(Arguments):
     max_chars: fields.ReplyBudget = None
 
 
-class TextMatch(BaseModel):
+class TextMatch(ReplyPart):
     """A line that matches; of a match that spans lines the first."""
 
     line: int
@@ -71,7 +71,7 @@ class TextMatch(BaseModel):
     is_removed: bool = Field(default=False, description="With A...B: it was before the change.")
 
 
-class FileWithMatches(BaseModel):
+class FileWithMatches(ReplyPart):
     """A file; ``matches`` are its first ones, as many as ``limit`` and ``max_chars`` allow."""
 
     file_path: str
@@ -187,32 +187,25 @@ def find_text_reply(report: TextReport, max_chars: int | None) -> FindTextReply:
 
 
 def _file(matches: FileMatches) -> FileWithMatches:
-    file = matches.file
-    entry = FileWithMatches(
+    file, snapshot = matches.file, matches.file.snapshot
+    return FileWithMatches.made_from(
+        matches,
         file_path=file.path,
-        count=matches.count,
         file_kind=file.kind,
         language=file.language,
-        repository_id=file.snapshot.repository_id,
+        repository_id=snapshot.repository_id,
+        matches=[_match(line) for line in matches.lines],
+        context=dict(matches.around),
+        commit=snapshot.view if snapshot.view != WORKTREE else None,
     )
-    if matches.lines:
-        entry.matches = [_match(line) for line in matches.lines]
-    if matches.around:
-        entry.context = dict(matches.around)
-    if file.snapshot.view != WORKTREE:
-        entry.commit = file.snapshot.view
-    return entry
 
 
 def _match(line: Line) -> TextMatch:
-    match = TextMatch(line=line.number, text=line.text)
-    if line.end_line != line.number:
-        match.end_line = line.end_line
-    if line.definition is not None:
-        match.symbol = line.definition.qualified
-        match.symbol_lines = line.definition.start_line, line.definition.end_line
-    if line.is_definition:
-        match.is_definition = True
-    if line.is_removed:
-        match.is_removed = True
-    return match
+    around = line.definition
+    return TextMatch.made_from(
+        line,
+        line=line.number,
+        end_line=line.end_line if line.end_line != line.number else None,
+        symbol=None if around is None else around.qualified,
+        symbol_lines=None if around is None else (around.start_line, around.end_line),
+    )
