@@ -21,7 +21,7 @@ from codebase_mcp import App
 from codebase_mcp.access.identity import Identity
 from codebase_mcp.settings.loading import Settings
 from codebase_mcp.telemetry import metrics
-from codebase_mcp.tools.calling import call_tool, no_progress
+from codebase_mcp.tools.calling import reply_of
 from codebase_mcp.tools.catalog import all_tools
 from codebase_mcp.tools.reply import Reply
 from codebase_mcp.tools.toolset import Arguments, Caller, Hints, ToolSpec
@@ -79,11 +79,11 @@ async def main() -> None:
                 return app
 
             async def nothing(_: int) -> None:
-                await call_tool(EMPTY, {}, opened, Identity(), no_progress)
+                (await reply_of(EMPTY, {}, opened, Identity())).as_json()
 
             async def searched(number: int) -> None:
                 query = QUESTIONS[number % len(QUESTIONS)]
-                await call_tool(search, {"query": query}, opened, Identity(), no_progress)
+                (await reply_of(search, {"query": query}, opened, Identity())).as_json()
 
             await compare("a tool that does nothing", nothing, rounds=20, calls=500)
             await compare("search_code", searched, rounds=10, calls=60)

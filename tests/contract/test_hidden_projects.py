@@ -19,7 +19,7 @@ from codebase_mcp.errors import CodebaseError
 from codebase_mcp.settings.loading import Settings
 from codebase_mcp.settings.table import TOOLSETS
 from codebase_mcp.telemetry.stopwatch import stopwatch
-from codebase_mcp.tools.calling import call_tool, no_progress
+from codebase_mcp.tools.calling import reply_of
 from codebase_mcp.tools.catalog import tools_of
 
 pytestmark = pytest.mark.anyio
@@ -116,7 +116,7 @@ async def outcome(app: App, identity: Identity, tool: str, **arguments: Any) -> 
 
     with stopwatch("test", lambda *_: None, keeps_statements=True) as watch:
         try:
-            reply = await call_tool(TOOLS[tool], arguments, opened, identity, no_progress)
+            reply = (await reply_of(TOOLS[tool], arguments, opened, identity)).as_json()
         except CodebaseError as error:
             reply = {"error": error.as_dict()}
     return json.dumps(reply, default=str), len(watch.round_trips)

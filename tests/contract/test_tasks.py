@@ -12,7 +12,7 @@ import pytest
 
 from codebase_mcp.access.identity import ANONYMOUS, Identity
 from codebase_mcp.app.app import App
-from codebase_mcp.tools.calling import call_tool, no_progress
+from codebase_mcp.tools.calling import reply_of
 from codebase_mcp.tools.tasks import TOOLSET
 
 pytestmark = pytest.mark.anyio
@@ -457,7 +457,7 @@ async def test_what_a_caller_does_to_a_task_belongs_to_its_session(
 
     async def do(name: str, **given: Any) -> dict[str, Any]:
         given["project_id"] = in_project
-        return await call_tool(tools[name], given, opened, me, no_progress)
+        return (await reply_of(tools[name], given, opened, me)).as_json()
 
     async with app.enter(in_project, me) as here:
         await here.tx.execute("INSERT INTO session (id, owner) VALUES ('mine', 'me')")

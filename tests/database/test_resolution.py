@@ -13,7 +13,7 @@ import pytest
 
 from codebase_mcp.access.context_file import FILE_NAME
 from codebase_mcp.access.identity import ANONYMOUS, Identity
-from codebase_mcp.access.resolution import Active, ActiveProjects, Current, Resolver
+from codebase_mcp.access.resolution import ActiveProjects, Current, ProjectChoice, Resolver
 from codebase_mcp.access.workflow import WorkflowClient
 from codebase_mcp.database.connection import Database, Embedded
 from codebase_mcp.database.projects import (
@@ -371,8 +371,8 @@ async def test_too_many_callers_are_refused_rather_than_mixed_up(database: Datab
         await active.switch(third, "c")
     await active.switch(second, "c")
     assert [await active.of(who) for who in (first, second, third)] == [
-        Active("a"),
-        Active("c"),
+        ProjectChoice("a", "active"),
+        ProjectChoice("c", "active"),
         None,
     ]
 

@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 from tests.git import git
 
-from codebase_mcp.access.identity import ANONYMOUS
 from codebase_mcp.app.app import App
 from codebase_mcp.app.reports import SearchReport
 from codebase_mcp.app.text_scan import TextQuestion
 from codebase_mcp.errors import NotFound
 from codebase_mcp.search.scope import FileFilters
+from codebase_mcp.search.search import Request
 from codebase_mcp.search.text_pattern import TextQuery
-from codebase_mcp.tools import answers
+from codebase_mcp.tools.answers import symbol_question
 from codebase_mcp.tools.replies.search import search_text
 from codebase_mcp.tools.search_reply import full_reply
 
@@ -49,8 +49,14 @@ def order_header(request):
 }
 
 
-async def ask(app: App, project_id: str, question: str, **options: Any) -> SearchReport:
-    return await answers.search(app, question, project_id, ANONYMOUS, **options)
+async def ask(
+    app: App, project_id: str, question: str, *, ref: str | None = None, **options: Any
+) -> SearchReport:
+    repository = options.pop("repository", None)
+    request = Request(**{"by_definition": True, **options})
+    return await app.search(
+        question, project_id, request, repository=repository, ref=ref, with_help=True
+    )
 
 
 async def copy_texts(app: App, project_id: str) -> None:
@@ -202,5 +208,5 @@ async def test_a_ref_and_a_change_have_the_text_of_their_own(
 async def test_a_name_that_is_not_defined_may_be_a_text(app: App, indexed: str) -> None:
     for name, offers in (("X_ORDER_ID", True), ("order_missing", False)):
         with pytest.raises(NotFound) as error:
-            await app.symbols.ask(answers.symbol_question("definition", name), indexed)
+            await app.symbols.ask(symbol_question("definition", name), indexed)
         assert ("find_text" in (error.value.hint or "")) == offers

@@ -21,7 +21,7 @@ from codebase_mcp.settings.choices import database_target
 from codebase_mcp.settings.loading import Settings
 from codebase_mcp.source import git_directory
 from codebase_mcp.source.source_tree import DiskTree
-from codebase_mcp.tools.calling import call_tool, no_progress
+from codebase_mcp.tools.calling import reply_of
 from codebase_mcp.tools.catalog import all_tools
 
 pytestmark = pytest.mark.anyio
@@ -70,7 +70,7 @@ async def called(
         return app
 
     spec = next(spec for spec in all_tools() if spec.name == tool)
-    return await call_tool(spec, arguments, opened, identity, no_progress)
+    return (await reply_of(spec, arguments, opened, identity)).as_json()
 
 
 def with_roots(*roots: Path) -> Identity:

@@ -165,11 +165,7 @@ def is_trusted_owner(owner: int) -> bool:
 
 
 def read_context_file(path: Path) -> ContextFile | None:
-    """Read a file; None if it names no project.
-
-    Raises:
-        InvalidInput: it cannot be read, is not TOML, or its project id is invalid.
-    """
+    """Read a file; None if it names no project."""
     return project_in(ContextText(path, _text_of(path)))
 
 

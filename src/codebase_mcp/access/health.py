@@ -10,7 +10,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Literal
+from typing import Any, Literal
 
 from codebase_mcp.access.identity import Identity
 from codebase_mcp.access.resolution import ProjectSource, Resolver, in_words
@@ -51,18 +51,6 @@ class IndexSums:
     files_failed: int
     last_indexed_at: datetime | None
     models: dict[str, int]
-
-
-@dataclass(frozen=True, slots=True)
-class RecordCounts:
-    """The number of records of a project, by status (tasks, work items) or by type."""
-
-    tasks: dict[str, int]
-    observations: dict[str, int]
-    sessions: int
-    agents: int
-    entities: dict[str, int]
-    work_items: dict[str, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,20 +105,20 @@ class Health:
     secondary_model: SecondaryModelState | None = None
 
 
-async def load_stats(tx: Transaction) -> tuple[IndexSums, RecordCounts]:
-    """The statistics of a project."""
+async def load_stats(tx: Transaction) -> tuple[IndexSums, dict[str, Any]]:
+    """The totals of a project, and its records: how many of each status or type."""
     sums = sums_of(await load_inventory(tx))
     counts: defaultdict[str, dict[str, int]] = defaultdict(dict)
     for kind, label, count in await tx.fetch_all(_SQL["record_counts"]):
         counts[kind][label] = count
-    return sums, RecordCounts(
-        tasks=counts["task"],
-        observations=counts["observation"],
-        sessions=counts["session"][""],
-        agents=counts["agent"][""],
-        entities=counts["entity"],
-        work_items=counts["work_item"],
-    )
+    return sums, {
+        "tasks": counts["task"],
+        "observations": counts["observation"],
+        "sessions": counts["session"][""],
+        "agents": counts["agent"][""],
+        "entities": counts["entity"],
+        "work_items": counts["work_item"],
+    }
 
 
 def sums_of(repositories: Sequence[RepositoryFacts]) -> IndexSums:
@@ -160,11 +148,8 @@ async def examine(
     *,
     models: Models,
     queue: JobQueue,
-    version: str,
 ) -> Health:
     """Check database and embedder, resolve the project, and check its index and jobs.
-
-    ``version`` is the version of the program that an index depends on.
 
     Raises:
         InvalidInput: the id is invalid.
@@ -189,7 +174,7 @@ async def examine(
     async with database.transaction(project, readonly=True) as tx:
         repositories = await load_inventory(tx)
         secondary = await load_state(tx, models.embedder.name if models.has_secondary else None)
-    problems += await _model_problems(repositories, models, version)
+    problems += await _model_problems(repositories, models)
     problems += index_problems(repositories)
     jobs, workers = await queue.jobs(project.schema_name), await queue.workers()
     problems += job_problems(jobs, workers)
@@ -300,16 +285,14 @@ async def _try_embedder(models: Models) -> tuple[EmbedderHealth, list[str]]:
     return EmbedderHealth(facts.name, provider, facts.fingerprint, facts.dimension), []
 
 
-async def _model_problems(
-    repositories: Iterable[RepositoryFacts], models: Models, version: str
-) -> list[str]:
+async def _model_problems(repositories: Iterable[RepositoryFacts], models: Models) -> list[str]:
     """Why an index cannot be searched with the model that made it, as text."""
     problems = []
     for profile in {r.profile.fingerprint: r.profile for r in repositories}.values():
         try:
             await models.of_index(profile)
         except EmbeddingUnavailable as error:
-            if not models.is_outdated(profile, version):
+            if not models.is_outdated(profile, PROGRAM_VERSION):
                 problems.append(in_words(error))
     return problems
 

@@ -105,7 +105,6 @@ def noting_projects(projects: list[str]) -> Iterator[None]:
 
 
 def note_project(project_id: str) -> None:
-    """Note the project of a call."""
     projects = _noted.get()
     if projects is not None:
         projects.append(project_id)

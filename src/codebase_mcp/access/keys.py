@@ -122,11 +122,7 @@ async def has_valid_key(database: Database) -> bool:
 
 
 async def revoke_key(database: Database, identity: str) -> Key:
-    """Refuse a key from now on; every process does within a second.
-
-    Raises:
-        NotFound: there is no such key, or it was revoked before.
-    """
+    """Refuse a key from now on; every process does within a second."""
     async with database.catalogue() as tx:
         row = await tx.fetch_one(_SQL["revoke_key"], id=_id_in(identity))
     if row is None:
@@ -135,11 +131,7 @@ async def revoke_key(database: Database, identity: str) -> Key:
 
 
 async def rotate_key(database: Database, identity: str, *, grace_s: float) -> tuple[Key, str]:
-    """A key with a new text; the former text stays valid for ``grace_s`` seconds.
-
-    Raises:
-        NotFound: there is no such key, or it is not valid any more.
-    """
+    """A key with a new text; the former text stays valid for ``grace_s`` seconds."""
     identity = _id_in(identity)
     text = _new_text(identity)
     async with database.catalogue() as tx:

@@ -87,37 +87,26 @@ class Current:
     problem: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Active:
-    """The project that a caller switched to, None for the default workspace; it may not exist."""
-
-    project_id: str | None
-
-
 class ActiveProjects:
     """Stores the active project of each caller: in memory, or in the database if it is shared."""
 
     def __init__(self, database: Database, max_owners: int = MAX_OWNERS) -> None:
         self._database = database
         self._max_owners = max_owners
-        self._in_memory: dict[str, Active] = {}
+        self._in_memory: dict[str, ProjectChoice] = {}
 
-    async def of(self, identity: Identity) -> Active | None:
-        """The active project of a caller, if it has switched to a project."""
+    async def of(self, identity: Identity) -> ProjectChoice | None:
+        """The project that a caller switched to; of no id, the default workspace."""
         if identity.owner is None:
             return None
         if not identity.is_shared:
             return self._in_memory.get(identity.owner)
         async with self._database.catalogue(readonly=True) as tx:
             row = await tx.fetch_one(_SQL["find_active"], owner=identity.owner)
-        return None if row is None else Active(row[0])
+        return None if row is None else ProjectChoice(row[0], "active")
 
     def require_owner(self, identity: Identity) -> None:
-        """Make sure that an active project can be stored for this caller.
-
-        Raises:
-            PermissionDenied: the server cannot distinguish callers.
-        """
+        """Make sure that an active project can be stored for this caller."""
         is_new = not identity.is_shared and identity.owner not in self._in_memory
         if identity.owner is None or (is_new and len(self._in_memory) >= self._max_owners):
             raise PermissionDenied(
@@ -134,7 +123,7 @@ class ActiveProjects:
         self.require_owner(identity)
         assert identity.owner is not None
         if not identity.is_shared:
-            self._in_memory[identity.owner] = Active(project_id)
+            self._in_memory[identity.owner] = ProjectChoice(project_id, "active")
             return
         async with self._database.catalogue() as tx:
             await tx.execute(_SQL["set_active"], owner=identity.owner, project_id=project_id)
@@ -162,7 +151,6 @@ class Resolver:
         self._projects: dict[str | None, Project] = {}
 
     async def close(self) -> None:
-        """Cancel running requests."""
         if self.workflow is not None:
             await self.workflow.close()
 
@@ -323,7 +311,7 @@ class Resolver:
             return ProjectChoice(context.project_id, "config", context)
         active = await self._active.of(identity)
         if active is not None:
-            return ProjectChoice(active.project_id, "active")
+            return active
         if self.workflow is not None:
             answer = await self.workflow.active_project()
             if answer.project_id is not None:

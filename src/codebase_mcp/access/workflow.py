@@ -67,7 +67,6 @@ class WorkflowClient:
         return await asyncio.shield(self._asking)
 
     async def close(self) -> None:
-        """Cancel a running request."""
         if self._asking is not None:
             self._asking.cancel()
             await asyncio.wait([self._asking])

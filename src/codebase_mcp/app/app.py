@@ -465,7 +465,6 @@ class App:
             identity,
             models=self.models,
             queue=self.jobs,
-            version=PROGRAM_VERSION,
         )
 
     async def remove(

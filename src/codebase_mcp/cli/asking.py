@@ -12,17 +12,26 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from codebase_mcp.cli.commands import SYMBOL_OPERATIONS
-from codebase_mcp.cli.output import local_time, print_json, reply_budget, say
+from codebase_mcp.cli.output import local_time, picked, print_json, reply_budget, say
 from codebase_mcp.cli.shell import later_progress_bar, open_shell
 from codebase_mcp.errors import InvalidInput
+from codebase_mcp.search.search import Request
 from codebase_mcp.settings.loading import Settings
+from codebase_mcp.source.git_changes import ahead_behind_of_refs
+from codebase_mcp.source.git_directory import GitRepository, git_repository_at, work_tree_of
+from codebase_mcp.source.git_refs import Ref, list_refs
+from codebase_mcp.tools import answers
+from codebase_mcp.tools.replies import changes as texts
+from codebase_mcp.tools.replies.exact import exact_text
+from codebase_mcp.tools.replies.search import search_text
+from codebase_mcp.tools.replies.symbols import symbol_text
+from codebase_mcp.tools.rules import check_query, check_ref
+from codebase_mcp.tools.text import scope_note
 
 if TYPE_CHECKING:
     from codebase_mcp.app.reports import HistoryReport, SymbolHistoryReport
     from codebase_mcp.app.text_scan import Form
     from codebase_mcp.search.history import FoundCommit
-    from codebase_mcp.source.git_directory import GitRepository
-    from codebase_mcp.source.git_refs import Ref
 
 # The first of these that exists is the branch that all branches are compared with.
 _DEFAULT_BRANCHES = ("main", "master", "trunk")
@@ -46,23 +55,21 @@ async def search(options: argparse.Namespace, settings: Settings) -> int:
     """Search code; the exit status is 0 also without results."""
     async with open_shell(settings) as shell:
         app, project, repository = await shell.scope(options)
-        from codebase_mcp.tools import answers  # noqa: PLC0415 - the product is open by now
-
         with later_progress_bar(hidden=options.json) as report:
-            answer = await answers.search(
-                app,
-                " ".join(options.query),
+            answer = await app.search(
+                check_query(" ".join(options.query)),
                 project,
-                shell.identity,
-                filters=answers.file_filters(
-                    file_type=options.file_type, directory=options.directory
+                Request(
+                    answers.file_filters(file_type=options.file_type, directory=options.directory),
+                    limit=options.limit,
+                    context_lines=options.context_lines,
+                    explain=options.explain,
+                    by_definition=not options.json,
                 ),
                 repository=repository,
-                ref=" ".join(options.ref) if options.ref else None,
-                limit=options.limit,
-                context_lines=options.context_lines,
-                explain=options.explain,
-                by_definition=not options.json,
+                ref=check_ref(" ".join(options.ref)) if options.ref else None,
+                identity=shell.identity,
+                with_help=True,
                 with_history=options.with_history,
                 report=report,
             )
@@ -70,23 +77,21 @@ async def search(options: argparse.Namespace, settings: Settings) -> int:
         from codebase_mcp.tools.search_reply import full_reply  # noqa: PLC0415 - for JSON alone
 
         return print_json(full_reply(answer).as_json())
-    from codebase_mcp.tools.replies.search import search_text  # noqa: PLC0415
-
     text = search_text(answer, settings.reply_chars, options.context_lines)
     return show(text, answer.latency_ms)
 
 
 async def grep(options: argparse.Namespace, settings: Settings) -> int:
     """List every line that matches; the exit status is 1 without any, as grep's."""
+    from codebase_mcp.app.text_scan import TextQuestion  # noqa: PLC0415 - not for the help
     from codebase_mcp.search.text_pattern import TextQuery  # noqa: PLC0415
-    from codebase_mcp.tools import answers  # noqa: PLC0415 - not for the help
 
     form: Form = "files" if options.files_with_matches else "lines"
+    form = "count" if options.count else form
     async with open_shell(settings) as shell:
         app, project, repository = await shell.scope(options)
         with later_progress_bar(hidden=options.json) as progress:
-            answer = await answers.find_text(
-                app,
+            question = TextQuestion(
                 TextQuery(
                     options.pattern,
                     regex=options.regex,
@@ -94,35 +99,30 @@ async def grep(options: argparse.Namespace, settings: Settings) -> int:
                     whole_word=options.whole_word,
                     multiline=options.multiline,
                 ),
-                project,
-                shell.identity,
-                filters=answers.file_filters(
+                answers.file_filters(
                     file_type=options.file_type,
                     directory=options.directory if options.path is None else _below(options.path),
                     kinds=options.kind or (),
                 ),
-                repository=repository,
-                ref=options.ref,
-                form="count" if options.count else form,
-                limit=options.limit,
+                ref=check_ref(options.ref or None),
                 context_lines=options.context,
-                report=progress,
+                limit=options.limit if form == "lines" else 0,
+                form=form,
+            )
+            answer = await app.exact.find(
+                question, project, shell.identity, repository=repository, report=progress
             )
     if options.json:
         from codebase_mcp.tools.find import find_text_reply  # noqa: PLC0415 - for JSON alone
 
         print_json(find_text_reply(answer, None).as_json())
     else:
-        from codebase_mcp.tools.replies.exact import exact_text  # noqa: PLC0415
-
         show(exact_text(answer, reply_budget(settings)), answer.latency_ms)
     return 0 if answer.files else 1
 
 
 def _below(path: str) -> str | None:
     """A path as the filter has it: below the top of the work tree around the working directory."""
-    from codebase_mcp.source.git_directory import work_tree_of  # noqa: PLC0415
-
     top = work_tree_of(Path.cwd()) or Path.cwd()
     directory = os.path.relpath(path, top)
     if Path(directory).parts[:1] == ("..",):
@@ -134,20 +134,13 @@ def _below(path: str) -> str | None:
 
 async def log_search(options: argparse.Namespace, settings: Settings) -> int:
     """Search commits, or show the history of a symbol."""
-    from codebase_mcp.tools import answers  # noqa: PLC0415
-    from codebase_mcp.tools.replies import changes as texts  # noqa: PLC0415 - not for the help
-
     query = " ".join(options.query)
-    filters = {name: getattr(options, name) for name in ("path", "author", "since", "until")}
+    filters = picked(options, "path author since until")
     has_question = bool(query.strip() or any(filters.values()))
     name = (options.symbol or "").strip().replace("::", ".").strip(".")
     if options.symbol is not None and (not name or has_question):
-        raise InvalidInput.of(
-            "symbol",
-            options.symbol[:50],
-            "--symbol takes a name, and neither a question nor a filter",
-            rule="a name alone",
-        )
+        message = "--symbol takes a name, and neither a question nor a filter"
+        raise InvalidInput.of("symbol", options.symbol[:50], message, rule="a name alone")
     if not name and not has_question:
         raise InvalidInput.of(
             "query", "", "Give a question, or one of --path, --author, --since, --until",
@@ -162,14 +155,13 @@ async def log_search(options: argparse.Namespace, settings: Settings) -> int:
             if options.json:
                 return print_json(symbol_history_json(events, options.limit))
             return show(texts.symbol_history_text(events, options.limit, reply_budget(settings)))
-        commits = await answers.search_history(
-            app,
-            query,
+        commits = await app.history.search(
+            check_query(query) if query.strip() else "",
             project,
-            shell.identity,
-            repository=repository,
+            answers.history_filters(**filters),
             limit=options.limit,
-            **filters,
+            identity=shell.identity,
+            repository=repository,
         )
     if options.json:
         return print_json(history_json(commits))
@@ -196,7 +188,6 @@ def symbol_history_json(report: SymbolHistoryReport, limit: int) -> dict[str, An
 
 
 def history_json(report: HistoryReport) -> dict[str, Any]:
-    """Commits for programs."""
     return {
         "commits": [_commit_json(commit) for commit in report.commits],
         "count": len(report.commits),
@@ -217,7 +208,7 @@ def _commit_json(commit: FoundCommit) -> dict[str, Any]:
         "author": commit.author_name,
         "email": commit.author_email,
         "date": commit.authored_at,
-        **{n: getattr(commit, n) for n in ("subject", "excerpt", "message", "score", "is_merge")},
+        **picked(commit, "subject excerpt message score is_merge"),
         "branches": commit.branches,
         "lines_added": commit.added,
         "lines_removed": commit.removed,
@@ -237,19 +228,14 @@ def _commit_json(commit: FoundCommit) -> dict[str, Any]:
 
 async def symbol(options: argparse.Namespace, settings: Settings) -> int:
     """Answer a question about a name, a place or a path."""
-    from codebase_mcp.tools import answers  # noqa: PLC0415 - not for the help
-
     operation, target = options.operation, options.target
     if target is None:
         operation, target = "definition", operation
     elif operation not in SYMBOL_OPERATIONS:
-        raise InvalidInput.of(
-            "operation",
-            operation,
-            f"No operation of symbol: {operation}",
-            rule=", ".join(SYMBOL_OPERATIONS),
-            hint=f"The operations are {', '.join(SYMBOL_OPERATIONS)}.",
-        )
+        message = f"No operation of symbol: {operation}"
+        hint = f"The operations are {', '.join(SYMBOL_OPERATIONS)}."
+        rule = ", ".join(SYMBOL_OPERATIONS)
+        raise InvalidInput.of("operation", operation, message, rule=rule, hint=hint)
     if options.body and operation != "definition":
         message = "--body is for definitions"
         raise InvalidInput.of("body", True, message, rule="with definition")
@@ -264,10 +250,9 @@ async def symbol(options: argparse.Namespace, settings: Settings) -> int:
         limit=options.limit,
         body=options.body,
         to=options.to,
-        filters=answers.file_filters(
-            kinds=answers.kinds_of_files(options.kind, tests=not options.no_tests),
-            directory=options.directory,
-        ),
+        directory=options.directory,
+        kinds=options.kind,
+        tests=not options.no_tests,
     )
     async with open_shell(settings) as shell:
         app, project, repository = await shell.scope(options)
@@ -279,8 +264,6 @@ async def symbol(options: argparse.Namespace, settings: Settings) -> int:
         from codebase_mcp.tools.symbols import symbol_reply  # noqa: PLC0415 - for JSON alone
 
         return print_json(symbol_reply(answer, None).as_json())
-    from codebase_mcp.tools.replies.symbols import symbol_text  # noqa: PLC0415
-
     return show(symbol_text(answer, reply_budget(settings)))
 
 
@@ -296,10 +279,8 @@ async def impact(options: argparse.Namespace, settings: Settings) -> int:
         from codebase_mcp.tools.vcs_reply import impact_reply  # noqa: PLC0415 - for JSON alone
 
         return print_json(impact_reply(answer, None).as_json())
-    from codebase_mcp.tools.replies.changes import impact_text  # noqa: PLC0415
-    from codebase_mcp.tools.text import scope_note  # noqa: PLC0415
-
-    return show(impact_text(answer, reply_budget(settings), note=scope_note(repository.scope)))
+    note = scope_note(repository.scope)
+    return show(texts.impact_text(answer, reply_budget(settings), note=note))
 
 
 async def compare(options: argparse.Namespace, settings: Settings) -> int:
@@ -318,9 +299,7 @@ async def compare(options: argparse.Namespace, settings: Settings) -> int:
         from codebase_mcp.tools.vcs_reply import comparison_reply  # noqa: PLC0415 - for JSON alone
 
         return print_json(comparison_reply(answer, answer.differences.total).as_json())
-    from codebase_mcp.tools.replies.changes import comparison_text  # noqa: PLC0415
-
-    return show(comparison_text(answer, sys.maxsize))
+    return show(texts.comparison_text(answer, sys.maxsize))
 
 
 async def branches(options: argparse.Namespace, settings: Settings) -> int:
@@ -356,8 +335,6 @@ async def branches(options: argparse.Namespace, settings: Settings) -> int:
 
 
 def _repository(path: str) -> GitRepository:
-    from codebase_mcp.source.git_directory import git_repository_at  # noqa: PLC0415
-
     repository = git_repository_at(Path(path).expanduser().resolve())
     if repository is None:
         raise InvalidInput.of(
@@ -369,9 +346,6 @@ def _repository(path: str) -> GitRepository:
 def _refs(repository: GitRepository) -> tuple[list[Ref], str | None, dict[Ref, tuple[int, int]]]:
     """The refs, the newest first, the default branch, and how many commits each is ahead of it
     and behind."""
-    from codebase_mcp.source.git_changes import ahead_behind_of_refs  # noqa: PLC0415
-    from codebase_mcp.source.git_refs import list_refs  # noqa: PLC0415
-
     refs = sorted(list_refs(repository), key=lambda ref: (-ref.committed_at, ref.kind, ref.name))
     own = {ref.name: ref for ref in refs if ref.kind == "branch"}
     head = next((ref.name for ref in refs if ref.is_head), None)

@@ -51,11 +51,7 @@ class Option:
             action.required = required
 
     def check(self, options: argparse.Namespace) -> None:
-        """Replace the text of a number by the number.
-
-        Raises:
-            InvalidInput: it is not a whole number within the bounds.
-        """
+        """Replace the text of a number by the number."""
         given = self.name.removeprefix("--")
         destination = self.arguments.get("dest", given.replace("-", "_"))
         text = getattr(options, destination)
@@ -133,11 +129,7 @@ class Command:
                 action.add_to(actions, is_action=True)
 
     async def call(self, options: argparse.Namespace, settings: Settings) -> int:
-        """Check the options, and run the command; returns its exit status.
-
-        Raises:
-            InvalidInput: a number or the project is invalid.
-        """
+        """Check the options, and run the command; returns its exit status."""
         for own in self.options:
             own.check(options)
         if getattr(options, "project", None) is not None:
@@ -221,7 +213,6 @@ def flags_in(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def without_flags(options: argparse.Namespace) -> dict[str, Any]:
-    """The command's own options."""
     return {name: value for name, value in vars(options).items() if not name.startswith(_DEST)}
 
 

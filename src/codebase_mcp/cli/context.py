@@ -6,8 +6,9 @@ from __future__ import annotations
 import argparse
 import asyncio
 import sys
+from collections.abc import Collection
 from pathlib import Path
-from typing import TYPE_CHECKING, get_args
+from typing import BinaryIO, get_args
 
 from codebase_mcp.cli.asking import show
 from codebase_mcp.cli.output import print_json, reply_budget, warn
@@ -15,19 +16,18 @@ from codebase_mcp.cli.shell import later_progress_bar, open_shell
 from codebase_mcp.context.answer import MAX_TASK_CHARS, Role
 from codebase_mcp.errors import InvalidInput
 from codebase_mcp.settings.loading import Settings
-
-if TYPE_CHECKING:
-    from collections.abc import Collection
-    from typing import BinaryIO
+from codebase_mcp.source.git import read_git
+from codebase_mcp.source.git_changes import parents_of, patch_of
+from codebase_mcp.source.git_directory import git_repository_at, work_tree_of
+from codebase_mcp.source.git_refs import resolve_commit
+from codebase_mcp.tools import answers
+from codebase_mcp.tools.replies.context import SIZE, context_text
 
 # More is not read into memory.
 _MAX_BYTES = 64 << 20
 
 
 async def context(options: argparse.Namespace, settings: Settings) -> int:
-    """Show the files that a task needs."""
-    from codebase_mcp.tools import answers  # noqa: PLC0415 - not for the help
-
     want = _roles(options.want)
     task, ref = await asyncio.to_thread(_task, options)
     if len(task.strip()) > MAX_TASK_CHARS:
@@ -57,8 +57,6 @@ async def context(options: argparse.Namespace, settings: Settings) -> int:
         from codebase_mcp.tools.context import find_context_reply  # noqa: PLC0415 - for JSON alone
 
         return print_json(find_context_reply(answer, None).as_json())
-    from codebase_mcp.tools.replies.context import SIZE, context_text  # noqa: PLC0415
-
     return show(context_text(answer, reply_budget(settings, SIZE)), answer.latency_ms)
 
 
@@ -108,19 +106,7 @@ def _text_of(file: BinaryIO) -> str:
 
 
 def commit_task(name: str) -> tuple[str, str]:
-    """The message and the diff of a commit of this repository, and its first parent.
-
-    Raises:
-        InvalidInput: there is no such commit, or no state before it.
-    """
-    from codebase_mcp.source.git import read_git  # noqa: PLC0415 - seldom needed
-    from codebase_mcp.source.git_changes import parents_of, patch_of  # noqa: PLC0415
-    from codebase_mcp.source.git_directory import (  # noqa: PLC0415
-        git_repository_at,
-        work_tree_of,
-    )
-    from codebase_mcp.source.git_refs import resolve_commit  # noqa: PLC0415
-
+    """The message and the diff of a commit of this repository, and its first parent."""
     top = work_tree_of(Path.cwd()) or Path.cwd()
     repository = git_repository_at(top)
     if repository is None:

@@ -15,15 +15,15 @@ from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from secrets import token_hex
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 from rich.table import Table
 from rich.text import Text
 
 from codebase_mcp.app.app import App
-from codebase_mcp.app.background.audit import AuditEntry, load_entries
+from codebase_mcp.app.background.audit import load_entries
 from codebase_mcp.app.data import Purged, Target
-from codebase_mcp.cli.output import ask, local_time, print_json, say
+from codebase_mcp.cli.output import ask, local_time, picked, print_json, say, tell
 from codebase_mcp.cli.shell import identity_here
 from codebase_mcp.cli.terminal import console
 from codebase_mcp.database.backup import BackupFacts
@@ -66,11 +66,9 @@ async def backup(options: argparse.Namespace, settings: Settings) -> int:
             with partial.open("wb") as file:
                 facts = await app.data.backup(file, options.project, identity_here(settings))
             size = partial.stat().st_size
-    if options.json:
-        print_json({"file": options.output, "bytes": size, **_backup_as_json(facts)}, indent=None)
-    else:
-        say(f"{_name(facts)}: {facts.rows} rows in {options.output} ({size / 1e6:.1f} MB)")
-    return 0
+    content = {"file": options.output, "bytes": size, **_backup_as_json(facts)}
+    text = f"{_name(facts)}: {facts.rows} rows in {options.output} ({size / 1e6:.1f} MB)"
+    return tell(options, content, text)
 
 
 async def restore(options: argparse.Namespace, settings: Settings) -> int:
@@ -80,11 +78,7 @@ async def restore(options: argparse.Namespace, settings: Settings) -> int:
             facts = await app.data.restore(
                 file, options.file, options.project, replace=options.replace
             )
-    if options.json:
-        print_json(_backup_as_json(facts), indent=None)
-    else:
-        say(f"{_name(facts)}: {facts.rows} rows restored")
-    return 0
+    return tell(options, _backup_as_json(facts), f"{_name(facts)}: {facts.rows} rows restored")
 
 
 def _name(facts: BackupFacts) -> str:
@@ -92,11 +86,7 @@ def _name(facts: BackupFacts) -> str:
 
 
 def _backup_as_json(facts: BackupFacts) -> dict[str, object]:
-    return {
-        "project_id": facts.project.project_id,
-        "schema_name": facts.project.schema_name,
-        "rows": facts.rows,
-    }
+    return picked(facts.project, "project_id schema_name") | {"rows": facts.rows}
 
 
 MAX_SHOWN = 10
@@ -151,17 +141,12 @@ def _described(target: Target) -> str:
 
 
 def _confirm(what: str, options: argparse.Namespace) -> None:
-    """Ask a person for confirmation; a program passes ``--yes``.
-
-    Raises:
-        InvalidInput: there is no terminal to ask at, or the answer is not yes.
-    """
+    """Ask a person for confirmation; a program passes ``--yes``."""
     if options.yes:
         return
     if not sys.stdin.isatty():
         raise InvalidInput(
-            f"This erases {what} and needs confirmation",
-            hint="Pass --yes to confirm.",
+            f"This erases {what} and needs confirmation", hint="Pass --yes to confirm."
         )
     ask(f"Erase {what} permanently? [yes/no]")
     if sys.stdin.readline().strip().lower() != "yes":
@@ -222,7 +207,8 @@ async def audit(options: argparse.Namespace, settings: Settings) -> int:
             limit=options.limit,
         )
     if options.json:
-        return print_json({"entries": [_entry_as_json(entry) for entry in entries]})
+        content = [asdict(e) | {"duration_ms": round(e.duration_ms, 2)} for e in entries]
+        return print_json({"entries": content})
     if not entries:
         console.print("There are no entries. Servers over HTTP make them.")
         return 0
@@ -237,20 +223,12 @@ async def audit(options: argparse.Namespace, settings: Settings) -> int:
 
 
 def age_of(text: str) -> timedelta:
-    """A span of time such as ``90m``, ``12h``, ``7d`` or ``2w``.
-
-    Raises:
-        InvalidInput: the text is no such span.
-    """
+    """A span of time such as ``90m``, ``12h``, ``7d`` or ``2w``."""
     span = re.fullmatch(r"([0-9]{1,4})([mhdw])", text)
     if span is None:
         rule = "a number and m, h, d or w, such as 90m, 12h, 7d, 2w"
         raise InvalidInput.of("since", text, f"Invalid since: {text}", rule=rule)
     return timedelta(**{_UNITS[span[2]]: int(span[1])})
-
-
-def _entry_as_json(entry: AuditEntry) -> dict[str, Any]:
-    return {**asdict(entry), "duration_ms": round(entry.duration_ms, 2)}
 
 
 async def export_records(options: argparse.Namespace, settings: Settings) -> int:
@@ -266,11 +244,8 @@ async def export_records(options: argparse.Namespace, settings: Settings) -> int
             async for line in app.data.export_records(options.project, identity):
                 file.write(line + "\n")
                 count += 1
-    if options.json:
-        print_json({"file": options.output, "records": count}, indent=None)
-    else:
-        say(f"{counted(count, 'record')} in {options.output}")
-    return 0
+    content = {"file": options.output, "records": count}
+    return tell(options, content, f"{counted(count, 'record')} in {options.output}")
 
 
 async def import_records(options: argparse.Namespace, settings: Settings) -> int:
@@ -339,11 +314,7 @@ def _remove_leftovers(folder: Path) -> None:
 
 
 def opened(name: str) -> BinaryIO:
-    """The file of this name; ``-`` is the standard input, which can be read once.
-
-    Raises:
-        InvalidInput: it cannot be read.
-    """
+    """The file of this name; ``-`` is the standard input, which can be read once."""
     if name == "-":
         return sys.stdin.buffer
     try:

@@ -16,12 +16,7 @@ from rich.text import Text
 from codebase_mcp.app.app import App, IndexReport
 from codebase_mcp.app.evaluation.grep import Corpus, grep
 from codebase_mcp.app.evaluation.mining import mine
-from codebase_mcp.app.evaluation.questions import (
-    Question,
-    as_lines,
-    check_targets,
-    read_questions,
-)
+from codebase_mcp.app.evaluation.questions import Question, as_lines, check_targets, read_questions
 from codebase_mcp.app.evaluation.scoring import (
     BUDGETS,
     CUTS,
@@ -34,7 +29,7 @@ from codebase_mcp.app.evaluation.scoring import (
     score,
 )
 from codebase_mcp.cli.data import appearing, opened
-from codebase_mcp.cli.output import print_json, say
+from codebase_mcp.cli.output import print_json, tell
 from codebase_mcp.cli.shell import Shell, open_shell, progress_bar
 from codebase_mcp.cli.terminal import Terminal
 from codebase_mcp.database.naming import DEFAULT_ID
@@ -74,13 +69,9 @@ def _check(options: argparse.Namespace) -> None:
         message = "--save writes mined queries and needs --mine"
         raise InvalidInput.of("save", options.save, message, rule="with --mine")
     if options.save and Path(options.save).exists():
-        raise InvalidInput.of(
-            "save",
-            options.save,
-            f"{options.save} already exists and may have been edited",
-            rule="a new file",
-            hint="Name another file, or delete this one.",
-        )
+        message = f"{options.save} already exists and may have been edited"
+        hint = "Name another file, or delete this one."
+        raise InvalidInput.of("save", options.save, message, rule="a new file", hint=hint)
 
 
 def _questions(options: argparse.Namespace, corpus: Corpus) -> list[Question]:
@@ -104,12 +95,9 @@ def _questions(options: argparse.Namespace, corpus: Corpus) -> list[Question]:
 def _save(options: argparse.Namespace, questions: Sequence[Question]) -> int:
     with appearing(options.save) as partial:
         partial.write_text(as_lines(questions), encoding="utf-8")
-    if options.json:
-        print_json({"file": options.save, "queries": len(questions)}, indent=None)
-    else:
-        say(f"{len(questions)} queries in {options.save}")
-        say(f"Read and edit them, then: codebase-mcp eval {options.save}")
-    return 0
+    text = f"{len(questions)} queries in {options.save}\n"
+    text += f"Read and edit them, then: codebase-mcp eval {options.save}"
+    return tell(options, {"file": options.save, "queries": len(questions)}, text)
 
 
 async def _evaluated(

@@ -12,7 +12,8 @@ from uuid import UUID
 
 from codebase_mcp.access.identity import Identity
 from codebase_mcp.app.app import App, IndexReport
-from codebase_mcp.cli.output import encoding_counts, print_json, say
+from codebase_mcp.app.background.worker import allow_worker_start
+from codebase_mcp.cli.output import encoding_counts, picked, print_json, tell
 from codebase_mcp.cli.shell import identity_here, progress_bar
 from codebase_mcp.cli.tool_commands import in_commands
 from codebase_mcp.database.connection import Database
@@ -72,7 +73,6 @@ async def index(
 async def _ask(app: App, source: Source, options: argparse.Namespace, identity: Identity) -> int:
     """Queue a job; a worker is started if none is running."""
     from codebase_mcp.app.background.indexing import start_indexing  # noqa: PLC0415 - for this alone
-    from codebase_mcp.app.background.worker import allow_worker_start  # noqa: PLC0415 - for this alone
     from codebase_mcp.cli.terminal import console  # noqa: PLC0415 - not for programs
 
     allow_worker_start(app)
@@ -111,25 +111,13 @@ async def remove(options: argparse.Namespace, settings: Settings) -> int:
             removed, shown = await forget_clone(app, options.path, project, identity)
         else:
             removed, shown = await app.remove(options.path, project, identity), options.path
-    if options.json:
-        print_json({"repository_id": removed, "status": "removed"}, indent=None)
-    else:
-        say(f"Removed {shown}")
-    return 0
+    return tell(options, {"repository_id": removed, "status": "removed"}, f"Removed {shown}")
 
 
 def _print_json(report: IndexReport, source: Source) -> None:
     run = report.run
-    content: dict[str, Any] = {
-        "repository_id": run.repository_id,
-        "status": run.status,
-        "files_indexed": run.files_indexed,
-        "files_unchanged": run.files_unchanged,
-        "files_removed": run.files_removed,
-        "files_skipped": run.files_skipped,
-        "encodings": run.encodings,
-        "secrets_masked": run.secrets_masked,
-        "chunks_created": run.chunks_created,
+    files = "files_indexed files_unchanged files_removed files_skipped encodings"
+    content = picked(run, f"repository_id status {files} secrets_masked chunks_created") | {
         "commits": report.commits,
         "duration_seconds": round(run.duration_s, 3),
         "project_id": report.project.project_id,
@@ -212,11 +200,7 @@ class Source:
 
 
 def check_flags(options: argparse.Namespace) -> None:
-    """Refuse options that do not fit together.
-
-    Raises:
-        InvalidInput: some flags contradict the path or further flags.
-    """
+    """Refuse options that do not fit together."""
     for flag in ("branch", "depth", "full"):
         if getattr(options, flag) and not is_remote(options.path):
             raise _contradiction(flag, "is for URLs: a directory is indexed as it is")
@@ -229,11 +213,7 @@ def check_flags(options: argparse.Namespace) -> None:
 async def find_source(
     options: argparse.Namespace, settings: Settings, report: Callable[[RunProgress], None]
 ) -> Source:
-    """The named directory, or the clone of the URL after a fetch.
-
-    Raises:
-        InvalidInput, IndexingFailed, Conflict: as `fetch`.
-    """
+    """The named directory, or the clone of the URL after a fetch."""
     name = check_name(options.name)
     if not is_remote(options.path):
         return Source(Path(options.path).expanduser().absolute(), name)
@@ -257,23 +237,16 @@ async def find_source(
 
 
 def cloned_source(options: argparse.Namespace, settings: Settings) -> Source:
-    """The directory that is named, or the clone of the URL as it was last fetched.
-
-    Raises:
-        InvalidInput: the URL was never fetched.
-    """
+    """The directory that is named, or the clone of the URL as it was last fetched."""
     if not is_remote(options.path):
         return Source(Path(options.path).expanduser().absolute(), None)
     remote = parse_remote(options.path)
     clones = clones_in(settings)
     if not is_cloned(remote, clones):
-        raise InvalidInput.of(
-            "path",
-            remote.url,
-            f"{remote.url} has not been fetched yet, so its files are unknown",
-            rule="a directory, or a URL that was indexed before",
-            hint="Index it without --dry-run, or clone it yourself and name the directory.",
-        )
+        message = f"{remote.url} has not been fetched yet, so its files are unknown"
+        hint = "Index it without --dry-run, or clone it yourself and name the directory."
+        rule = "a directory, or a URL that was indexed before"
+        raise InvalidInput.of("path", remote.url, message, rule=rule, hint=hint)
     return Source(clone_path(remote, clones), None, remote)
 
 
@@ -283,9 +256,6 @@ async def forget_clone(
     """Remove a URL from the index, and delete its clone unless another project uses it.
 
     The repository's id, if it was indexed, and the URL as it may be shown.
-
-    Raises:
-        NotFound: it is neither indexed nor cloned.
     """
     remote, clones = parse_remote(url), clones_in(app.settings)
     clone = clone_path(remote, clones)

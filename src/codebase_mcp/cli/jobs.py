@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import asyncio
 import logging
 from contextlib import nullcontext
 from typing import Any
@@ -13,7 +12,7 @@ from rich.table import Column, Table
 from codebase_mcp.app.app import App
 from codebase_mcp.app.background.lifespan import backfilling
 from codebase_mcp.app.background.worker import Worker
-from codebase_mcp.cli.output import local_time, print_json
+from codebase_mcp.cli.output import local_time, picked, print_json
 from codebase_mcp.cli.shell import identity_here
 from codebase_mcp.cli.terminal import console
 from codebase_mcp.errors import InvalidInput, NotFound
@@ -34,25 +33,12 @@ async def worker(options: argparse.Namespace, settings: Settings) -> int:
             nullcontext() if options.once else backfilling(app),
         ):
             worker = Worker(app, concurrency)
-            working = asyncio.create_task(worker.run(once=options.once))
-            stopping = asyncio.create_task(shutdown.wait())
-            await asyncio.wait([working, stopping], return_when=asyncio.FIRST_COMPLETED)
-            stopping.cancel()
-            if not working.done():
-                worker.stop_waiting()
-                working.cancel()
-                await asyncio.wait([working])
-            if not working.cancelled():
-                working.result()
+            await shutdown.run(worker.run(once=options.once), worker.stop_waiting)
     return 0
 
 
 async def jobs(options: argparse.Namespace, settings: Settings) -> int:
-    """The jobs of all projects or of the named project, including recently ended jobs.
-
-    Raises:
-        NotFound: there is no such job to cancel.
-    """
+    """The jobs of all projects or of the named project, including recently ended jobs."""
     async with await App.open(settings) as app:
         schema = None
         if options.project is not None:
@@ -98,11 +84,7 @@ def _show(jobs: list[IndexJob]) -> None:
     for job in jobs:
         since = job.ended_at or job.started_at or job.created_at
         table.add_row(
-            str(job.id),
-            job.project_id or "(default)",
-            job.root,
-            _status(job),
-            local_time(since),
+            str(job.id), job.project_id or "(default)", job.root, _status(job), local_time(since)
         )
     console.print(table)
     for job in jobs:
@@ -115,15 +97,5 @@ def _status(job: IndexJob) -> str:
 
 
 def _as_json(job: IndexJob) -> dict[str, Any]:
-    return {
-        "id": job.id,
-        "operation_id": job.operation_id,
-        "project_id": job.project_id,
-        "repository_id": job.repository_id,
-        "root": job.root,
-        "status": _status(job),
-        "created_at": job.created_at,
-        "started_at": job.started_at,
-        "ended_at": job.ended_at,
-        "error": job.error,
-    }
+    names = "id operation_id project_id repository_id root status created_at started_at ended_at"
+    return picked(job, f"{names} error") | {"status": _status(job)}

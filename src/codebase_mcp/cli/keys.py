@@ -21,7 +21,7 @@ from codebase_mcp.access.keys import (
     revoke_key,
     rotate_key,
 )
-from codebase_mcp.cli.output import local_time, print_json, say, warn
+from codebase_mcp.cli.output import local_time, picked, print_json, say, warn
 from codebase_mcp.cli.terminal import console
 from codebase_mcp.database.connection import Database
 from codebase_mcp.errors import CodebaseError, InvalidInput
@@ -40,11 +40,7 @@ _MAX_REQUESTS = 1_000_000
 
 
 async def create(options: argparse.Namespace, settings: Settings) -> int:
-    """Make a key.
-
-    Raises:
-        InvalidInput: an option has no meaning.
-    """
+    """Make a key."""
     roots = None if options.own_roots is None else _roots(options.own_roots)
     scopes = options.scopes
     if scopes is None:
@@ -128,19 +124,10 @@ def _show_once(key: Key, text: str, *, as_json: bool) -> int:
 
 
 def _as_json(key: Key) -> dict[str, Any]:
-    return {
-        "id": f"{PREFIX}{key.id}",
-        "owner": key.owner,
-        "scopes": _in_order(key.scopes),
-        "projects": key.projects,
-        "roots": key.roots,
-        "requests_per_minute": key.requests_per_minute,
-        "state": key.state,
-        "created_at": key.created_at,
-        "expires_at": key.expires_at,
-        "revoked_at": key.revoked_at,
-        "last_used_at": key.last_used_at,
-    }
+    rights = "projects roots requests_per_minute state"
+    times = "created_at expires_at revoked_at last_used_at"
+    named = {"id": f"{PREFIX}{key.id}", "owner": key.owner, "scopes": _in_order(key.scopes)}
+    return named | picked(key, f"{rights} {times}")
 
 
 def _in_order(scopes: frozenset[Scope]) -> list[Scope]:

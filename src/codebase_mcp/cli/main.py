@@ -185,7 +185,6 @@ _DIRECTORIES = {"directory", "path", "paths", "repositories"}
 
 
 async def completion(options: argparse.Namespace, _: Settings) -> int:
-    """Print the completion script of a shell."""
     say(script(options.shell).rstrip())
     return 0
 

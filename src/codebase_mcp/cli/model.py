@@ -15,8 +15,8 @@ from rich.table import Column, Table
 from codebase_mcp.access.health import model_notices
 from codebase_mcp.app.app import App
 from codebase_mcp.app.background.backfill import Backfill
-from codebase_mcp.cli.output import print_json
-from codebase_mcp.cli.shell import identity_here
+from codebase_mcp.cli.output import print_json, tell
+from codebase_mcp.cli.shell import identity_here, progress_bar
 from codebase_mcp.cli.terminal import console
 from codebase_mcp.database.connection import ProjectTryLocks
 from codebase_mcp.database.naming import backfill_lock
@@ -59,14 +59,7 @@ async def model(options: argparse.Namespace, settings: Settings) -> int:
 
 
 async def grow(options: argparse.Namespace, settings: Settings) -> int:
-    """Backfill the secondary model's vectors, or wait until another process has done it.
-
-    Raises:
-        InvalidInput: no secondary model is configured.
-        EmbeddingUnavailable: its provider does not answer.
-    """
-    from codebase_mcp.cli.shell import progress_bar  # noqa: PLC0415 - clones are not for status
-
+    """Backfill the secondary model's vectors, or wait until another process has done it."""
     async with await App.open(settings) as app:
         if not app.models.has_secondary:
             raise InvalidInput(
@@ -86,11 +79,7 @@ async def grow(options: argparse.Namespace, settings: Settings) -> int:
 
 
 async def drop(options: argparse.Namespace, settings: Settings) -> int:
-    """Delete the vectors of secondary models of a project.
-
-    Raises:
-        NotFound: it has none.
-    """
+    """Delete the vectors of secondary models of a project."""
     async with await App.open(settings) as app:
         project, _, _ = await _chosen(app, options, settings)
         async with app.database.transaction(project) as tx:
@@ -100,15 +89,11 @@ async def drop(options: argparse.Namespace, settings: Settings) -> int:
             "The project has no vectors of a secondary model",
             hint="codebase-mcp model shows which models it has.",
         )
-    if options.json:
-        print_json({"status": "dropped"}, indent=None)
-    else:
-        console.print("Deleted the secondary model's vectors. Searches use the primary model.")
-    return 0
+    text = "Deleted the secondary model's vectors. Searches use the primary model."
+    return tell(options, {"status": "dropped"}, text)
 
 
 def in_words(state: SecondaryModelState | None) -> str:
-    """The state of the backfill, for people."""
     if state is None:
         return "none"
     words = f"{state.model}, {state.chunks_done:,} of {state.chunks_total:,} chunks, {state.state}"
@@ -118,13 +103,8 @@ def in_words(state: SecondaryModelState | None) -> str:
 
 
 async def _grown(
-    app: App,
-    project: Project,
-    named: Sequence[UUID] | None,
-    locks: ProjectTryLocks,
-    report: Any,
+    app: App, project: Project, named: Sequence[UUID] | None, locks: ProjectTryLocks, report: Any
 ) -> SecondaryModelState:
-    """Backfill, and return the final state."""
     name = app.models.embedder.name
     while not await locks.acquire(project, backfill_lock()):
         state = await secondary_state(app, project, named)
@@ -163,11 +143,7 @@ async def secondary_state(
 async def _chosen(
     app: App, options: argparse.Namespace, settings: Settings
 ) -> tuple[Project, Sequence[RepositoryFacts], Sequence[UUID] | None]:
-    """The project, its repositories, and the ids of the repositories that the options name.
-
-    Raises:
-        NotFound: a named repository is not indexed.
-    """
+    """The project, its repositories, and the ids of the repositories that the options name."""
     project, _ = await app.resolver.resolve(options.project, identity_here(settings))
     [facts] = await app.projects([project])
     named = getattr(options, "repositories", None) or []

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
+import argparse
 import sys
 from collections.abc import Mapping
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from codebase_mcp.printable import printable, printable_json
+from codebase_mcp.settings.loading import Settings
 from codebase_mcp.settings.table import MAX_REPLY_CHARS
-
-if TYPE_CHECKING:
-    from codebase_mcp.settings.loading import Settings
 
 # A person scrolls: only a very long list is cut.
 _CHARS_FOR_PERSON = 100_000
@@ -55,9 +54,22 @@ def encoding_counts(encodings: Mapping[str, int]) -> str:
     return f"not UTF-8: {counts}"
 
 
+def picked(record: object, names: str) -> dict[str, Any]:
+    """The attributes of a record with these names, in their order, for programs."""
+    return {name: getattr(record, name) for name in names.split()}
+
+
 def print_json(content: Any, *, indent: int | None = 2) -> int:
     """Print a reply for a program; returns 0, the exit status of a command that only prints it."""
     print(printable_json(content, indent=indent, default=_text_of), flush=True)
+    return 0
+
+
+def tell(options: argparse.Namespace, content: Any, text: str) -> int:
+    """Tell the outcome of a command in a line: JSON for a program, or a text for a person."""
+    if options.json:
+        return print_json(content, indent=None)
+    say(text)
     return 0
 
 

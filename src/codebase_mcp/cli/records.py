@@ -141,7 +141,6 @@ def _show_table(
 
 
 def _show_record(record: dict[str, Any]) -> None:
-    """Print a task or a work item, whole."""
     console.print(_label(record))
     console.print(f"  {record['id']}  created {local_time(record['created_at'])}", style="dim")
     for name in ("branch", "commit", "description", "notes"):

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from functools import partial
 from importlib.metadata import version
-from typing import TYPE_CHECKING
+from socket import socket
 from urllib.parse import urlencode
 
 from codebase_mcp import telemetry
@@ -26,9 +26,6 @@ from codebase_mcp.telemetry import logs
 from codebase_mcp.tools.server import NAME, AppHolder
 from codebase_mcp.web.pages.apps import server_with_apps
 from codebase_mcp.web.shutdown import Shutdown
-
-if TYPE_CHECKING:
-    from socket import socket
 
 _log = logging.getLogger(__name__)
 
@@ -47,9 +44,6 @@ async def serve(
     """Serve until the input closes or the process is stopped.
 
     ``when_bound`` is told the address, as soon as connections to it wait for an answer.
-
-    Raises:
-        InvalidInput: the address cannot be bound, or the settings do not go together.
     """
     logs.adopt_libraries()  # FastMCP set itself up when it was imported
     shutdown = Shutdown()
@@ -66,9 +60,7 @@ async def serve(
 
 
 async def _listen(
-    settings: Settings,
-    shutdown: Shutdown,
-    when_bound: Callable[[str], Awaitable[None]] | None,
+    settings: Settings, shutdown: Shutdown, when_bound: Callable[[str], Awaitable[None]] | None
 ) -> None:
     # Only for HTTP: a server on stdio has to be there at once.
     from codebase_mcp.cli.keys import callers_in_words, may_have_key  # noqa: PLC0415
@@ -113,11 +105,7 @@ async def _serve_here(settings: Settings, sockets: list[socket], shutdown: Shutd
 
 
 def _require_one_process(settings: Settings) -> None:
-    """Refuse settings that several HTTP workers do not support.
-
-    Raises:
-        InvalidInput: a client's session over SSE belongs to a single process.
-    """
+    """Refuse settings that several HTTP workers do not support."""
     if settings.sse and settings.http_workers > 1:
         raise InvalidInput(
             f"--sse needs a single process, but --http-workers is {settings.http_workers}",
@@ -126,19 +114,11 @@ def _require_one_process(settings: Settings) -> None:
 
 
 async def open_page(options: argparse.Namespace, settings: Settings) -> int:
-    """Open the page of the server that runs, or serve until the process is stopped.
-
-    Raises:
-        InvalidInput: the address is no loopback address, or is in use.
-    """
+    """Open the page of the server that runs, or serve until the process is stopped."""
     if not is_loopback(settings.host):
-        raise InvalidInput.of(
-            "host",
-            settings.host,
-            "open serves on this machine alone",
-            rule="a loopback address",
-            hint="Leave CODEBASE_MCP_HOST out here; serve --transport http listens elsewhere.",
-        )
+        message = "open serves on this machine alone"
+        hint = "Leave CODEBASE_MCP_HOST out here; serve --transport http listens elsewhere."
+        raise InvalidInput.of("host", settings.host, message, rule="a loopback address", hint=hint)
     question = " ".join(options.query).strip()
     asked = {n: v for n, v in (("q", question), ("project", options.project)) if v}
     path = ("/search" if question else "/") + (f"?{urlencode(asked)}" if asked else "")

@@ -49,10 +49,7 @@ DATA_COMMANDS = (
         "data:backup",
         (
             option(
-                "--output",
-                "the backup file, *.tar.gz by convention",
-                required=True,
-                metavar="FILE",
+                "--output", "the backup file, *.tar.gz by convention", required=True, metavar="FILE"
             ),
         ),
     ),
@@ -185,16 +182,10 @@ _SETUP = Command(
             default="user",
         ),
         option("--project-dir", "the project's directory (the working directory)"),
-        option(
-            "--toolsets",
-            "toolsets to show, by commas, or 'all' (agent: code,find,symbols)",
-        ),
+        option("--toolsets", "toolsets to show, by commas, or 'all' (agent: code,find,symbols)"),
         option("--name", "the server's name there", default="codebase"),
         option(
-            "--command",
-            "how to start it (this installation)",
-            dest="command_line",
-            metavar="LINE",
+            "--command", "how to start it (this installation)", dest="command_line", metavar="LINE"
         ),
         option("--http", "a server that is already running, including /mcp", metavar="URL"),
         option(

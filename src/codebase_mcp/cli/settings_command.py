@@ -12,7 +12,7 @@ from rich.table import Table
 
 from codebase_mcp.access.context_file import FILE_NAME, ContextFiles, path_text
 from codebase_mcp.app.app import App
-from codebase_mcp.cli.output import print_json, say
+from codebase_mcp.cli.output import print_json, tell
 from codebase_mcp.cli.terminal import Terminal
 from codebase_mcp.settings.loading import DEFAULT, SETTINGS, Setting, Settings, text_of
 from codebase_mcp.settings.repository import RepositorySettings, repository_at
@@ -34,7 +34,6 @@ class _Row:
 
 
 async def settings_command(options: argparse.Namespace, settings: Settings) -> int:
-    """Show the settings that apply in a directory."""
     root = Path(options.path).expanduser().absolute()
     repository = repository_at(settings, root.resolve())
     rows = _rows(settings, repository, _project_in(root, settings))
@@ -124,10 +123,8 @@ async def trust(options: argparse.Namespace, settings: Settings) -> int:
     async with await App.open(settings) as app:
         context, project = await app.resolver.confirm(directory)
     file, named = path_text(context.path), context.project_id
-    if options.json:
-        print_json({"file": file, "project_id": named, "trusted": project is not None}, indent=None)
-    elif project is None:
-        say(f"{file} names {named}, which does not exist yet; codebase-mcp index makes it")
-    else:
-        say(f"{file} may name {named or 'the default workspace'} from now on")
-    return 0
+    text = f"{file} may name {named or 'the default workspace'} from now on"
+    if project is None:
+        text = f"{file} names {named}, which does not exist yet; codebase-mcp index makes it"
+    content = {"file": file, "project_id": named, "trusted": project is not None}
+    return tell(options, content, text)

@@ -8,20 +8,18 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import ExitStack, asynccontextmanager, contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from codebase_mcp.access.identity import Identity
 from codebase_mcp.access.repositories import projects_at
 from codebase_mcp.app.app import App
 from codebase_mcp.app.background.worker import allow_worker_start
+from codebase_mcp.app.scopes import ReportProgress
 from codebase_mcp.cli.output import ask, warn
 from codebase_mcp.database.naming import DEFAULT_ID
+from codebase_mcp.index.progress import RunProgress
 from codebase_mcp.settings.loading import DEFAULT, Settings
 from codebase_mcp.source.git_directory import work_tree_of
-
-if TYPE_CHECKING:
-    from codebase_mcp.app.scopes import ReportProgress
-    from codebase_mcp.index.progress import RunProgress
 
 # A command may spend more time on checking files than a search of a server.
 CHECK_MS = 2_000
@@ -54,14 +52,10 @@ class Shell:
         return app, project, "all" if options.all else None
 
     async def call(self, tool: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """The reply of a tool as JSON values; what a flag says is text, whatever it stands for.
-
-        Raises:
-            CodebaseError: what the contract names.
-        """
+        """The reply of a tool as JSON values; what a flag says is text, whatever it stands for."""
         # A command that shows a report itself needs neither a tool nor what checks its arguments.
         from codebase_mcp.tools.arguments import aliases_in, parsed  # noqa: PLC0415
-        from codebase_mcp.tools.calling import call_tool, no_progress  # noqa: PLC0415
+        from codebase_mcp.tools.calling import reply_of  # noqa: PLC0415
         from codebase_mcp.tools.catalog import tool_named  # noqa: PLC0415
 
         spec = tool_named(tool)
@@ -71,7 +65,7 @@ class Shell:
             name: parsed(properties.get(own_names.get(name, name), {}), value)
             for name, value in arguments.items()
         }
-        return await call_tool(spec, values, self.app, self.identity, no_progress)
+        return (await reply_of(spec, values, self.app, self.identity)).as_json()
 
     async def close(self) -> None:
         if self._app is not None:

@@ -17,11 +17,13 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any, Self
 
 import anyio
+from fastmcp import FastMCP
 from fastmcp.server.context import reset_transport, set_transport
 from mcp.server.stdio import stdio_server
+from mcp.shared._stream_protocols import WriteStream
 from mcp.shared.message import SessionMessage
 from mcp_types import (
     INVALID_REQUEST,
@@ -37,13 +39,6 @@ from mcp_types import (
 
 from codebase_mcp.tools.server import AppHolder, protocol_server
 from codebase_mcp.web.shutdown import REPLY_S, Shutdown
-
-if TYPE_CHECKING:
-    from typing import Self
-
-    from fastmcp import FastMCP
-    from mcp.shared._stream_protocols import WriteStream
-    from mcp_types import JSONRPCMessage, RequestId
 
 _STDIN, _STDOUT = 0, 1
 _CANCELLED = "notifications/cancelled"

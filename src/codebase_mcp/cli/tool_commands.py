@@ -23,11 +23,8 @@ def is_tool(arguments: Sequence[str]) -> bool:
     """Whether these arguments call a tool; ``--operation`` tells it from a command of its name."""
     name = next(iter(arguments), "")
     is_command = any(command.name == name for command in all_commands())
-    return name in TOOLSET_OF and (not is_command or _names_operation(arguments))
-
-
-def _names_operation(arguments: Sequence[str]) -> bool:
-    return any(a.partition("=")[0] in ("--operation", "--action") for a in arguments)
+    has_operation = any(a.partition("=")[0] in ("--operation", "--action") for a in arguments)
+    return name in TOOLSET_OF and (not is_command or has_operation)
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:

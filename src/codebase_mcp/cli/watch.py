@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import asyncio
 from collections.abc import Collection, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Any
 
 from codebase_mcp.app.app import App
 from codebase_mcp.app.freshness.watcher import IndexUpdate, Watcher
-from codebase_mcp.cli.output import print_json
+from codebase_mcp.cli.output import picked, print_json
 from codebase_mcp.cli.shell import identity_here, progress_bar
 from codebase_mcp.cli.terminal import Terminal
 from codebase_mcp.database.naming import DEFAULT_ID
@@ -44,14 +43,7 @@ async def watch(options: argparse.Namespace, settings: Settings) -> int:
                 on_taken_elsewhere=printer.on_taken_elsewhere,
             )
             printer.begin(roots)
-            following = asyncio.create_task(watcher.run())
-            stopping = asyncio.create_task(shutdown.wait())
-            await asyncio.wait([following, stopping], return_when=asyncio.FIRST_COMPLETED)
-            for task in (stopping, following):
-                task.cancel()
-            await asyncio.wait([following])
-            if not following.cancelled():
-                following.result()
+            await shutdown.run(watcher.run())
     return 0
 
 
@@ -99,7 +91,6 @@ class _Printer:
         self._console = Terminal(stderr=True)
 
     def begin(self, roots: Collection[Path] | None) -> None:
-        """Print the watched directories."""
         if not self._as_json:
             shown = "all repositories" if roots is None else ", ".join(map(str, sorted(roots)))
             self._print(f"Watching {shown}. Ctrl-C ends it.", "dim")
@@ -110,7 +101,6 @@ class _Printer:
             self._print(f"{root} is watched by another process until that ends", "dim")
 
     def on_update(self, followed: IndexUpdate) -> None:
-        """Print an update or its failure."""
         if self._as_json:
             print_json(_content(followed), indent=None)
             return
@@ -142,10 +132,4 @@ def _content(followed: IndexUpdate) -> dict[str, Any]:
         return content | {"status": "failed", "error": followed.error.as_dict()}
     run = followed.run
     assert run is not None
-    return content | {
-        "status": run.status,
-        "files_indexed": run.files_indexed,
-        "files_removed": run.files_removed,
-        "chunks_created": run.chunks_created,
-        "errors": run.errors,
-    }
+    return content | picked(run, "status files_indexed files_removed chunks_created errors")

@@ -24,7 +24,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.pq import TransactionStatus
 
 from codebase_mcp.errors import DatabaseUnavailable
-from codebase_mcp.telemetry.metrics import connection_opened, pool_state
+from codebase_mcp.telemetry.metrics import DATABASE_CONNECTIONS_OPENED, pool_state
 
 Connection = psycopg.AsyncConnection[tuple[Any, ...]]
 
@@ -109,7 +109,7 @@ class Pool:
             is_new = connection is None
             if connection is None:
                 connection = await self._connect()
-                connection_opened()
+                DATABASE_CONNECTIONS_OPENED.add()
             undo.pop_all()
             return connection, is_new
 

@@ -26,7 +26,7 @@ from codebase_mcp.index.runs import RunRecord
 from codebase_mcp.index.store import FileRecord, Snapshot
 from codebase_mcp.model import SourceFile
 from codebase_mcp.source.read import UTF8, Content, Skipped, SourceText
-from codebase_mcp.telemetry.metrics import texts_embedded
+from codebase_mcp.telemetry.metrics import EMBEDDING_TEXTS
 from codebase_mcp.telemetry.stopwatch import step
 
 # A killed run loses at most a batch per worker, and a worker holds a batch in memory.
@@ -159,7 +159,7 @@ class Batches:
                     tx, self.snapshot, files, {blob.blob_id: blob for blob in blobs}
                 )
                 await self._record_progress(tx, files, missing, chunks)
-            texts_embedded("static", self.model.name, chunks)
+            EMBEDDING_TEXTS.add("static", self.model.name, amount=chunks)
             self.counts.chunks += chunks
             files, embedded = missing, set()
         for file in records:

@@ -9,19 +9,8 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
+from codebase_mcp.secrets import naming
 from codebase_mcp.secrets.judging import Evidence, evidence, is_phrase, is_strong
-from codebase_mcp.secrets.naming import (
-    CODE,
-    KEY,
-    KEYS_ABROAD,
-    PASSWORD,
-    Name,
-    Sort,
-    Span,
-    Text,
-    is_capitalized_password,
-    sort_of,
-)
 
 _INSERT = re.compile(rb"insert\s+into\s+[\w.\"`\[\]]+\s*\((?P<names>[^()]{1,500})\)\s*values\s*")
 _COPY = re.compile(rb"copy\s+[\w.\"]+\s*\((?P<names>[^()]{1,500})\) from stdin[^\n]*\n")
@@ -86,11 +75,11 @@ _FEW_BEFORE_CODES = 160
 class _Column(NamedTuple):
     """What a column holds, and whether another says who signs in with it."""
 
-    sort: Sort
+    sort: naming.Sort
     is_login: bool
 
 
-def find(text: Text, names: Iterable[Name]) -> Iterator[Span]:
+def find(text: naming.Text, names: Iterable[naming.Name]) -> Iterator[naming.Span]:
     """The secrets in the columns of a text's tables."""
     data = text.data
     if b"insert" in text.words:
@@ -116,17 +105,17 @@ def _columns(names: Sequence[bytes]) -> list[_Column | None]:
     is_radio = any(not _OF_RADIO.isdisjoint(of_name) for of_name in words)
     columns: list[_Column | None] = []
     for name, of_name in zip(names, words, strict=True):
-        sort = sort_of(name)
+        sort = naming.sort_of(name)
         if is_login and sort is None and of_name and of_name[-1] in _OTHER_KEYS:
-            columns.append(_Column(PASSWORD if is_radio else KEY, is_login))
-        elif is_login and sort is KEY and of_name[-1] in KEYS_ABROAD:
-            columns.append(_Column(PASSWORD, is_login))
+            columns.append(_Column(naming.PASSWORD if is_radio else naming.KEY, is_login))
+        elif is_login and sort is naming.KEY and of_name[-1] in naming.KEYS_ABROAD:
+            columns.append(_Column(naming.PASSWORD, is_login))
         else:
             columns.append(_Column(sort, is_login) if sort else None)
     return columns
 
 
-def _inserted(text: Text) -> Iterator[Span]:
+def _inserted(text: naming.Text) -> Iterator[naming.Span]:
     data = text.data
     for insert in _INSERT.finditer(text.lower):
         names = [name.strip(b' \t\r\n`"[]') for name in insert["names"].split(b",")]
@@ -143,7 +132,7 @@ def _inserted(text: Text) -> Iterator[Span]:
                     yield first + cell.start(group), first + cell.end(group), column.sort.kind
 
 
-def _lines(data: bytes, start: int) -> tuple[list[Span], int]:
+def _lines(data: bytes, start: int) -> tuple[list[naming.Span], int]:
     """The secrets below a line that may be the head of a table, and where the table ends."""
     end = data.find(b"\n", start, start + _LONGEST_HEAD)
     if end < 0:
@@ -158,9 +147,9 @@ def _lines(data: bytes, start: int) -> tuple[list[Span], int]:
 
 def _rows(
     data: bytes, start: int, columns: list[_Column | None], mark: bytes
-) -> tuple[list[Span], int]:
+) -> tuple[list[naming.Span], int]:
     """The secrets in the rows of a table, and where it ends."""
-    spans: list[Span] = []
+    spans: list[naming.Span] = []
     while any(columns) and start < len(data):
         end = data.find(b"\n", start)
         end = len(data) if end < 0 else end
@@ -189,7 +178,9 @@ def _split(row: bytes, mark: bytes) -> list[bytes]:
     return whole
 
 
-def _cells(cells: list[bytes], columns: list[_Column | None], position: int) -> Iterator[Span]:
+def _cells(
+    cells: list[bytes], columns: list[_Column | None], position: int
+) -> Iterator[naming.Span]:
     for column, cell in zip(columns, cells, strict=True):
         value = cell.strip(b' \t\r"`')
         if column and _is_secret(value, column):
@@ -198,10 +189,10 @@ def _cells(cells: list[bytes], columns: list[_Column | None], position: int) -> 
         position += len(cell) + 1
 
 
-def _wide_lines(data: bytes, head: re.Match[bytes]) -> tuple[list[Span], int]:
+def _wide_lines(data: bytes, head: re.Match[bytes]) -> tuple[list[naming.Span], int]:
     """The secrets in a printed table, whose rows may begin with their number."""
     columns = _columns(_WIDE.split(head["names"]))
-    spans: list[Span] = []
+    spans: list[naming.Span] = []
     start = head.end() + 1
     if not any(column and column.is_login for column in columns):
         return spans, head.start()
@@ -228,7 +219,7 @@ def _wide_lines(data: bytes, head: re.Match[bytes]) -> tuple[list[Span], int]:
     return spans, start
 
 
-def _html(data: bytes) -> Iterator[Span]:
+def _html(data: bytes) -> Iterator[naming.Span]:
     for head in _HTML.finditer(data):
         columns = _columns(re.findall(rb"(?i)<th[^>]*>\s*([^<]*?)\s*</th>", head["names"]))
         if not any(columns):
@@ -244,23 +235,23 @@ def _html(data: bytes) -> Iterator[Span]:
 
 def _is_secret(value: bytes, column: _Column) -> bool:
     sort = column.sort
-    if len(value) < PASSWORD.shortest or b"(" in value:
+    if len(value) < naming.PASSWORD.shortest or b"(" in value:
         return False
     had = evidence(value)
     if had >= max(sort.stated, Evidence.MIXED) and len(value) >= sort.shortest:
         return True
-    if sort.kind == PASSWORD.kind and column.is_login:
+    if sort.kind == naming.PASSWORD.kind and column.is_login:
         return (
-            is_capitalized_password(value)
+            naming.is_capitalized_password(value)
             or (had is Evidence.WORD and re.fullmatch(rb"[A-Z]?[a-z]{1,9}", value) is None)
-            or (is_phrase(value) and sort_of(value) is None)
+            or (is_phrase(value) and naming.sort_of(value) is None)
         )
-    if sort.kind == PASSWORD.kind and had is Evidence.WORD:
+    if sort.kind == naming.PASSWORD.kind and had is Evidence.WORD:
         return b"." not in value and _OF_PASSWORDS.search(value) is not None
     return column.is_login and had >= Evidence.WORD and is_strong(value)
 
 
-def find_codes(text: Text) -> Iterator[Span]:
+def find_codes(text: naming.Text) -> Iterator[naming.Span]:
     """The codes in the lines below a heading that says so."""
     if _HEADINGS.isdisjoint(text.words):
         return
@@ -276,7 +267,7 @@ def find_codes(text: Text) -> Iterator[Span]:
             line = _LINE_OF_CODES.fullmatch(data, start, end)
             if line:
                 for code in _RECOVERY_CODE.finditer(data, *line.span("codes")):
-                    yield *code.span(), CODE.kind
+                    yield *code.span(), naming.CODE.kind
             elif data[start:end].strip() and start - heading.end() > _FEW_BEFORE_CODES:
                 break
             start = end + 1

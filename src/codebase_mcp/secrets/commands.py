@@ -5,91 +5,13 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterator
+from importlib.resources import files
 
 from codebase_mcp.secrets.judging import is_chosen, is_phrase
 from codebase_mcp.secrets.naming import Span, Text, is_given_password
 
 _KIND = "password of a command"
 
-# How programs take a password, written as in their manuals. USER, WORD and OPTIONS stand for the
-# arguments of a caller, FLAGS for joined short options, PASSWORD for the secret. PASSWORD? may
-# be something else as well, so it must look like a password.
-_SYNOPSES = """
-mysql mysqldump mysqladmin mysqlimport mysqlshow mysqlcheck mysqlpump mysqlsh: -pPASSWORD
-mysqlbinlog mariadb mariadb-dump mariadb-admin mycli mydumper xtrabackup sshpass: -pPASSWORD
-7z 7za 7zr rar unrar: -pPASSWORD
-rar: -hpPASSWORD
-sshpass mongo mongosh mongodump mongorestore mongoexport mongoimport cqlsh psexec: -p PASSWORD
-cypher-shell kcadm.sh beeline rabbitmqadmin altool notarytool twine evil-winrm: -p PASSWORD
-rdesktop useradd usermod curlftpfs samba-tool pscp plink clickhouse-client: -p PASSWORD
-oras az security openssl influx docker podman helm nerdctl oc cf ibmcloud: -p PASSWORD?
-docker podman helm nerdctl oc cf ibmcloud az: login OPTIONS-p PASSWORD
-pscp plink psftp kadmin: -pw PASSWORD
-swaks: -ap PASSWORD
-sendemail: -xp PASSWORD
-redis-cli valkey-cli keydb-cli: -a PASSWORD
-sqlcmd bcp isql tsql osql zip unzip zipcloak ipmitool security: -P PASSWORD
-mosquitto_pub mosquitto_sub: -P PASSWORD
-zip unzip sqlcmd bcp mosquitto_pub mosquitto_sub ipmitool: -PPASSWORD?
-winrs: -p:PASSWORD
-ldapsearch ldapmodify ldapadd ldapdelete ldapwhoami ldappasswd ldapcompare: -w PASSWORD
-security vsql: -w PASSWORD
-ldappasswd slappasswd: -s PASSWORD
-ldappasswd: -a PASSWORD
-ssh-keygen: -N PASSWORD
-ssh-keygen: -P PASSWORD
-curl wget lftp jfrog http https xh curlie: -u USER:PASSWORD
-curl: -FLAGSu USER:PASSWORD
-curl wget svn etcdctl: user USER:PASSWORD
-ncat: auth USER:PASSWORD
-java: -auth USER:PASSWORD
-http https xh curlie: -a USER:PASSWORD
-ab siege: -A USER:PASSWORD
-smbclient rpcclient smbget net curl: -U USER:PASSWORD
-skopeo buildah crane podman: creds USER:PASSWORD
-htpasswd: -FLAGSnFLAGS OPTIONSWORD PASSWORD
-htpasswd mosquitto_passwd: -FLAGSbFLAGS OPTIONSWORD WORD PASSWORD
-net cmdkey runas: /user:WORD PASSWORD
-net: user WORD PASSWORD
-net: use WORD WORD PASSWORD
-net: use WORD PASSWORD?
-cmdkey runas: /pass:PASSWORD
-xfreerdp wfreerdp xfreerdp3: /p:PASSWORD
-schtasks sc: /rp PASSWORD
-openssl apksigner: pass:PASSWORD
-openssl dotnet nuget: -k PASSWORD
-mc: alias set WORD WORD WORD PASSWORD
-composer: http-basic.WORD WORD PASSWORD
-composer: -oauth.WORD PASSWORD
-snmpwalk snmpget snmpset snmpbulkwalk: -A PASSWORD
-snmpwalk snmpget snmpset snmpbulkwalk: -X PASSWORD
-snmpwalk snmpget snmpset snmpbulkwalk: -c PASSWORD
-snmp-server rocommunity rwcommunity: community PASSWORD
-doctl influx linode-cli: -t PASSWORD?
-tacacs-server radius-server isakmp iwconfig: key PASSWORD?
-qpdf: --encrypt PASSWORD WORD
-qpdf: --encrypt WORD PASSWORD
-ngrok: authtoken PASSWORD?
-rabbitmqctl: add_user WORD PASSWORD
-rabbitmqctl: change_password WORD PASSWORD
-vault: login OPTIONSPASSWORD
-vault: unseal PASSWORD
-cargo wandb heroku fly: login OPTIONSPASSWORD?
-netlify firebase vercel surge: --auth PASSWORD?
-nickserv: identify PASSWORD
-nickserv: IDENTIFY PASSWORD
-wpa_passphrase: wpa_passphrase WORD PASSWORD
-rootpw: rootpw OPTIONSPASSWORD
-openssl: passwd OPTIONSPASSWORD
-mkpasswd: mkpasswd OPTIONSPASSWORD
-mosquitto_passwd smbpasswd: -FLAGSa WORD PASSWORD
-isql iusql: sql OPTIONSWORD WORD PASSWORD?
-rclone: obscure PASSWORD
-caddy: --plaintext PASSWORD
-db2: using PASSWORD
-x11vnc vncviewer: -passwd PASSWORD
-enable: enable secret PASSWORD
-"""
 _VALUE = (
     rb"""(?:"(?P<double>[^"\r\n]{4,200})"|'(?P<single>[^'\r\n]{4,200})'"""
     rb"""|(?P<bare>(?!-)(?:&\w{2,6};|[^\s"'|;<>`]){4,200}))"""
@@ -148,7 +70,10 @@ def _read_synopses() -> tuple[dict[bytes, list[_Option]], list[tuple[bytes, _Opt
         (lead, _Option(programs, pattern + _VALUE, is_sure=lead in (b"secret", b"--from-literal=")))
         for lead, programs, pattern in _OPTIONS
     ]
-    for line in _SYNOPSES.split("\n")[1:-1]:
+    table = files("codebase_mcp.secrets").joinpath("commands.txt").read_text(encoding="utf-8")
+    for line in table.splitlines():
+        if line.startswith("#"):
+            continue
         programs, synopsis = line.split(": ", 1)
         is_sure = not synopsis.endswith("?")
         written = " " * synopsis.startswith("-") + synopsis.rstrip("?")

@@ -10,43 +10,18 @@ import re
 from base64 import b64decode
 from bisect import bisect
 from collections.abc import Callable, Iterable, Iterator
+from importlib.resources import files
 from typing import NamedTuple
 
-from codebase_mcp.secrets.judging import (
-    Evidence,
-    evidence,
-    is_chosen,
-    is_phrase,
-    is_placeholder,
-)
+from codebase_mcp.secrets.judging import Evidence, evidence, is_chosen, is_phrase, is_placeholder
 from codebase_mcp.secrets.naming import CODE, Name, Span, Text, sort_of
 from codebase_mcp.secrets.sentences import is_joined
-
-
-def _any(value: bytes) -> bool:
-    return not is_placeholder(value)
-
-
-def _word(value: bytes) -> bool:
-    return evidence(value) >= Evidence.WORD
-
-
-def _word_or_phrase(value: bytes) -> bool:
-    return _word(value) or is_phrase(value)
 
 
 def _beside_user(value: bytes) -> bool:
     """Whether a text behind a user's name is a password, and no name in code."""
     is_text = is_joined(value) and not value.islower() and sort_of(value) is None
     return is_text or is_chosen(value)
-
-
-def _has_random_part(value: bytes) -> bool:
-    return any(_random(part) for part in re.split(rb"[/@]", value))
-
-
-def _mixed(value: bytes) -> bool:
-    return evidence(value) >= Evidence.MIXED
 
 
 def _random(value: bytes) -> bool:
@@ -70,8 +45,8 @@ def _login(value: bytes) -> bool:
     try:
         text = b64decode(value, validate=True)
     except ValueError:
-        return len(value) >= _SHORTEST_LOGIN and _mixed(value)
-    return _mixed(value) or (text.isascii() and text.decode().isprintable())
+        return len(value) >= _SHORTEST_LOGIN and evidence(value) >= Evidence.MIXED
+    return evidence(value) >= Evidence.MIXED or (text.isascii() and text.decode().isprintable())
 
 
 def _key_text(value: bytes) -> bool:
@@ -167,133 +142,18 @@ def _word_of(lead: bytes) -> bytes:
     return max(parts, key=len, default=b"")
 
 
-# A kind and what its values look like; below it the patterns, which go on where a line is indented
-# further. "@" says which literals a text must have, of which ``<<lead>>`` is the one in question;
-# a pattern without them begins with its literal.
-_TABLE = r"""
-token in a header: random
-  <<lead>>[ ]+(?P<value>[\w.~+/-]{16,2000}={0,2})
-  @ `bearer` `Bearer`
-password in a header: login
-  <<lead>>[ ]+(?P<value>[A-Za-z0-9+/]{6,500}={0,2})(?![\w+/.])
-  @ `basic` `Basic`
-session in a cookie: random
-  <<lead>>(?:: |",?\s*"?(?:value)?"?\s*[:,]\s*")[^"\r\n]{0,200}?\b[\w.-]{0,40}
-    (?i:sid|sess\w*|token|auth|remember[\w-]*)=(?P<value>[\w.~+/%-]{16,500})
-  @ `cookie` `Cookie`
-password of a registry: login
-  "auth"\s*:\s*"(?P<value>[A-Za-z0-9+/]{8,500}={0,2})"
-password in a URL: password
-  ://[^\s/@:"'<>?]{0,100}:(?P<value>(?!\d+[/,:?])[^\s@"'<>]{1,200}?(?:@[^\s@/"'<>]{2,60})?)
-    @[\w\[{$%][^\s/@"'<>]{0,200}(?:[/\s"'<>`]|\Z)
-  <<lead>>[^\s/@:"'<>?]{0,100}:(?P<value>[^\s@/"'<>]{1,200})@[\w\[{$%]
-  @ `http:\/\/` `https:\/\/` `mysql:\/\/` `postgres:\/\/` `postgresql:\/\/` `redis:\/\/`
-  [?&]u(?:ser)?=[^&\s]{1,60}&p=(?P<value>[^&\s"'`]{6,200})
-  @ `&p=`
-key in a URL: random
-  <<lead>>v\d/(?P<value>[\w-]{32,64})
-  @ `infura.io/` `alchemy.com/`
-  https://(?P<value>[0-9a-zA-Z_-]{20,100})(?::[0-9a-f]{32})?@[\w-]+\.
-  code=(?<=[?&]code=)(?P<value>[\w+/=-]{40,200})
-  appid=(?<=[?&]appid=)(?P<value>[0-9a-f]{32})
-  key=(?<=[?&]key=)(?P<value>[\w%+/.=-]{16,500})
-secret of a provider: mixed
-  provider :\w+,\s*[^\s,]+,\s*["'](?P<value>[^"'\s]{16,200})["']
-password: password
-  "(?P<value>(?=[^"]*[a-z])[^"\\\r\n]{6,100})"\.toCharArray\(\)
-  @ `.toCharArray()`
-password: is_chosen
-  ftp [^\n]{0,200}<<[^\n]*\n(?:[^\n]{0,200}\n){0,4}?\s*user \S{1,60}[ ](?P<value>\S{6,100})
-  <<lead>>b?["'][\w.@-]{1,40}:(?P<value>[^"'\s:]{6,100})["']
-  @ `btoa(` `b64encode(` `Buffer.from(` `base64_encode(`
-  (?m)(?:^|> ?)AUTH (?:\w+ )?(?P<value>\S{6,100})\r?$
-  @ `AUTH `
-password in a connection string: password
-  "DSN=[^"\r\n]*", ?"[^"\r\n]{1,40}", ?"(?P<value>[^"\r\n]{6,100})"
-password in a connection string: mixed
-  (?<=[\w"'`= ]:)(?P<value>[^\s/:"'`]{6,100})@tcp\(
-  @ `@tcp(`
-signature in a URL: random
-  sig=(?<=[?&;'"]sig=)(?P<value>[\w%+/.=-]{20,800})
-  <<lead>>(?<=[-?&, ]<<lead>>)(?P<value>[\w%+/.=-]{20,800})
-  @ `signature=` `Signature=`
-key by its name: random
-  \nkey[ ]?[=:][ ]?["']?(?P<value>[\w+/=-]{32,200})["']?\r?(?=\n|\Z)
-password of Maven: any
-  <master>(?P<value>\{[\w+/=-]{20,200}\})
-password of a source: word
-  BUNDLE_\w+:[ ]*["']?[\w.@+-]{1,60}:(?P<value>[^\s"'/]{6,200})
-password of a server: word
-  (?m)^\[?[\w.-]{3,100}\]?(?::\d{2,5})?[ \t]+[^\s:]{1,80}:(?P<value>[^\s:/][^\s:]{5,200})\r?$
-  @ `smtp` `]:587` `]:465` `]:25`
-password of a client: word
-  (?m)^"[^"\r\n]{1,80}"\s+\*\s+"(?P<value>[^\s"]{6,100})"[ \t*]*\r?$
-  @ `" * "` `"\t*\t"`
-webhook: has_random_part
-  https?://[^\s"'<>]{0,120}<<lead>>(?P<value>[\w@/.-]{30,400})
-  @ `webhook/` `webhooks/` `webhookb2/`
-password: word_or_phrase
-  SecureString\s+(?:-\w+\s+){0,2}["'](?P<value>[^"'\r\n$]{6,200})["']
-private key: key_text
-  <<lead>>\s*(?P<value>(?:[A-Za-z0-9+/=]{16,200}\s{0,20}){2,200})<
-  @ `privateKey>` `PrivateKey>`
-  -----BEGIN [\w ]{0,40}(?:PRIVATE KEY|[sS]tatic key)(?: BLOCK| V1)?-----
-    (?P<value>(?:[^-]|-(?!----)){40,20000}?)(?=-----END|-----BEGIN|\Z)
-  BEGIN [A-Z ]{0,20}PRIVATE KEY-----(?P<value>(?:[\s"'+,#*/]|\\n)*(?:[A-Za-z0-9+/=]{32,}(?:
-    [\s"'+,#*/]|\\n)*)+)
-answer of a login: random
-  Digest [^\r\n]{0,400}?response="(?P<value>\w{32})
-key of a framework: random
-  base64:(?P<value>[A-Za-z0-9+/]{43}=)
-password of an account: any
-  <<lead>>(?P<value>[^\s:,"'<>{}]{6,200})
-  @ `{SHA}` `{SSHA}` `{PLAIN}` `{CRYPT}` `{noop}` `{bcrypt}`
-  list:[ ]*\|[ ]*\r?\n(?P<value>(?:[ ]+[a-z][\w-]{1,30}:[^\s:]{6,60}\r?\n)+)
-password of an account: mixed
-  :thin:[\w$]{1,60}/(?P<value>[^\s@"'/]{4,100})@
-  (?m)^[\w.*-]+:(?:\d{2,5}|\*):[\w.*-]+:[\w.*-]+:(?P<value>[^\s:]{6,100})\r?$
-  @ `:5432:` `:*:`
-password of an account: beside_user
-  <<lead>>[^\r\n/]{0,40}?(?<=[ (:`"'])[\w.@-]{1,40}
-    (?:[`"']{1,2}(?: ?/|(?<=`):) ?[`"']{1,2}| / (?=\S*[A-Z])(?=\S*\d))
-    (?P<value>[^`"'\s()]{6,60}?)(?=[`"').,;]{0,3}(?:\s|$))
-  @ `log in` `Log in` `login` `Login` `zugang` `Zugang` `anmelden` `Anmelden`
-    `auth` `Auth` `sign in` `Sign in` `account` `Account`
-webhook: any
-  hooks\.slack\.com/services/T\w+/B\w+/(?P<value>\w{20,})
-password in SQL: word
-  <<lead>>\s+(?i:(?:with\s+[\w"'`]+\s+)?(?:by|as)\s+(?:password\s+)?)\\*["']
-    (?P<value>(?:[^"'`\r\n\\]|'')+)\\*["']
-  @ `IDENTIFIED` `identified`
-  <<lead>>\s*(?:=\s*)?N?'(?P<value>(?:[^'\r\n]|''){6,200})'
-  @ `PASSWORD ` `with password ` `login password ` `PASSWORD=`
-  PASSWORD\(\s*'(?P<value>[^'\r\n]{6,200})'
-password in SQL: is_chosen
-  <<lead>>\s+(?i:by)\s+(?P<value>[\w#$!?+*.-]{6,60})
-  @ `IDENTIFIED` `identified`
-password of a network: any
-  WIFI:[^\r\n]{0,80}?P:(?P<value>[^;\r\n]{6,64});
-password of an account: word
-  uth\(\{\s*users: \{\s*["']?[\w.@-]+["']?:\s*["'](?P<value>[^"'\r\n]{6,100})["']
-  @ `users: {`
-shared secret: password
-  :\s*(?:EAP|XAUTH)\s+\\*["'](?P<value>(?:[^"'`\r\n\\]|'')+)\\*["']
-  @ `: EAP` `: XAUTH`
-hash of a password: any
-  \$(?:2[abxy]|1|5|6|7|y|gy|apr1|argon2(?:id?|d)|scrypt)\${1,2}[\w./$=,+-]{20,200}
-private key: any
-  Private-Lines: \d+\s+(?P<value>(?:[A-Za-z0-9+/=]{4,64}\s+){1,60})
-  <(?:P|Q|D|DP|DQ|InverseQ)>(?P<value>[A-Za-z0-9+/=]{20,})<
-  @ `RSAKeyValue`
-  "(?:d|p|q|dp|dq|qi|k)"\s*:\s*"(?P<value>[\w-]{20,})"
-  @ `"kty"`
-"""
 _CHECKS: dict[str, Check] = {
-    check.__name__.lstrip("_"): check
-    for check in (
-        *(_any, _word, _mixed, _random, _password, _login, _key_text, is_chosen),
-        *(_has_random_part, _word_or_phrase, _beside_user),
-    )
+    "any": lambda value: not is_placeholder(value),
+    "word": lambda value: evidence(value) >= Evidence.WORD,
+    "mixed": lambda value: evidence(value) >= Evidence.MIXED,
+    "random": _random,
+    "word_or_phrase": lambda value: evidence(value) >= Evidence.WORD or is_phrase(value),
+    "has_random_part": lambda value: any(map(_random, re.split(rb"[/@]", value))),
+    "is_chosen": is_chosen,
+    "password": _password,
+    "login": _login,
+    "key_text": _key_text,
+    "beside_user": _beside_user,
 }
 _LINE = re.compile(
     r"(?m)^(?:(?P<kind>\S.*): (?P<check>\w+)|  (?P<pattern>\S.*)(?:\n  @ (?P<literals>.*))?)$"
@@ -301,9 +161,10 @@ _LINE = re.compile(
 
 
 def _read_table() -> Iterator[_Form]:
-    kind = ""
-    check: Check = _any
-    for line in _LINE.finditer(_TABLE.replace("\n    ", "")):
+    """The forms in the file ``forms.txt``."""
+    kind, check = "", _CHECKS["any"]
+    table = files("codebase_mcp.secrets").joinpath("forms.txt").read_text(encoding="utf-8")
+    for line in _LINE.finditer(table.replace("\n    ", "")):
         if line["kind"]:
             kind, check = line["kind"], _CHECKS[line["check"]]
             continue

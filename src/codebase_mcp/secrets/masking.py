@@ -52,7 +52,6 @@ def mask(text: str, *, only_tokens: bool = False) -> Masked:
 
 
 def is_name_of_secret(name: str) -> bool:
-    """Whether a field with this name holds a secret."""
     from codebase_mcp.secrets.naming import sort_of  # noqa: PLC0415 - seldom at the start
 
     return sort_of(name.encode("utf-8", "surrogatepass")) is not None

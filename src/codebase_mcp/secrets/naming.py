@@ -85,7 +85,7 @@ _ENDINGS: tuple[tuple[Sort, tuple[bytes, ...]], ...] = (
         ),
     ),
 )
-_DIGIT = re.compile(rb"\d")
+DIGIT = re.compile(rb"\d")
 # A name of several words, as code writes it.
 _IN_PARTS = re.compile(rb"[a-z][A-Z]|\w[_.-]\w")
 # Words that end with "pass" and are no passwords.
@@ -258,14 +258,6 @@ def _sort_of_key(before: list[bytes]) -> Sort | None:
     return KEY if is_header or not _SECRET_KEYS.isdisjoint(before[-1:]) else None
 
 
-def _sort_of_code(before: list[bytes]) -> Sort | None:
-    return None if _SECRET_CODES.isdisjoint(before[-1:]) else CODE
-
-
-def _sort_of_session(before: list[bytes]) -> Sort | None:
-    return KEY if before else None
-
-
 def _sort_of_id(before: list[bytes]) -> Sort | None:
     """What the name of an id says: some are half of what signs in."""
     is_key = before[-1:] == [b"key"] and before[-2:-1] in ([b"api"], [b"private"], [b"access"])
@@ -273,12 +265,11 @@ def _sort_of_id(before: list[bytes]) -> Sort | None:
     return KEY if is_key or is_half else None
 
 
-def _sort_of_key_abroad(before: list[bytes]) -> Sort | None:
-    return PASSWORD if before[-1:] in ([b"parola"], [b"wlan"], [b"wifi"]) else KEY
-
-
 _BY_WHAT_IS_BEFORE = {
-    **dict.fromkeys(KEYS_ABROAD, _sort_of_key_abroad),
+    **dict.fromkeys(
+        KEYS_ABROAD,
+        lambda before: PASSWORD if before[-1:] in ([b"parola"], [b"wlan"], [b"wifi"]) else KEY,
+    ),
     **dict.fromkeys((b"key", b"keys"), _sort_of_key),
     b"phrase": lambda before: (
         None if {b"pass", b"seed", b"recovery"}.isdisjoint(before[-1:]) else PASSPHRASE
@@ -290,8 +281,10 @@ _BY_WHAT_IS_BEFORE = {
         lambda before: PASSWORD if before[-1:] in ([b"security"], [b"bind"]) else SECRET,
     ),
     b"ident": lambda before: KEY if before[-1:] == [b"auth"] else None,
-    **dict.fromkeys((b"code", b"codes"), _sort_of_code),
-    b"session": _sort_of_session,
+    **dict.fromkeys(
+        (b"code", b"codes"), lambda before: None if _SECRET_CODES.isdisjoint(before[-1:]) else CODE
+    ),
+    b"session": lambda before: KEY if before else None,
     b"id": _sort_of_id,
 }
 
@@ -305,31 +298,23 @@ def names_no_secret(data: bytes, name: Name, lead: bytes) -> bool:
 
 def is_weak_password(value: bytes, name: Name, *, is_expected: bool) -> bool:
     """Whether a word is a password, and no name of a secret, of a field or the like."""
-    if _DIGIT.search(value):
+    if DIGIT.search(value):
         if name.sort.kind == PASSWORD.kind and is_chosen(value):
             return True
     elif _IN_PARTS.search(value) and sort_of(value) is not None:
         return False
-    return is_expected and _may_be_password(value, name)
+    is_label = b" " in value or re.fullmatch(rb"[A-Z][a-z]+|[A-Z_]+|[^\w\x80-\xff].*", value)
+    return is_expected and (name.sort is PASSPHRASE or not is_label)
 
 
-def _may_be_password(value: bytes, name: Name) -> bool:
-    """Whether a word is rather a weak password than a label or the name of something."""
-    if name.sort is PASSPHRASE:
-        return True
-    return (
-        b" " not in value and re.fullmatch(rb"[A-Z][a-z]+|[A-Z_]+|[^\w\x80-\xff].*", value) is None
-    )
-
-
-_CAPITALIZED = re.compile(rb"[A-Z][a-z\x80-\xff]{5,}")
+CAPITALIZED = re.compile(rb"[A-Z][a-z\x80-\xff]{5,}")
 _LABEL = re.compile(rb"[A-Z_]+|[^\w\x80-\xff#$%&!?*+=@^~].*")
 
 
 def is_capitalized_password(value: bytes) -> bool:
     """Whether this is a word with a capital that is no label of a field."""
     return (
-        _CAPITALIZED.fullmatch(value) is not None
+        CAPITALIZED.fullmatch(value) is not None
         and evidence(value) >= Evidence.WORD
         and sort_of(value) is None
         and not describes(value)

@@ -113,9 +113,7 @@ _SLOTS = (
     BARE,
     # ?password=…&   ;Password=…;
     _slot(
-        b"=",
-        rb"""=(?:RAW\((?P<round>[^)\s]{4,200})\)|(?P<bare>[^\s"'`<>&;\\,]{4,2000}))""",
-        "near",
+        b"=", rb"""=(?:RAW\((?P<round>[^)\s]{4,200})\)|(?P<bare>[^\s"'`<>&;\\,]{4,2000}))""", "near"
     ),
     # ;Password=…;
     _slot(

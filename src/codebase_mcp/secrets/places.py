@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from functools import cached_property
 
+from codebase_mcp.secrets import naming, patterns
 from codebase_mcp.secrets.judging import (
     Evidence,
     evidence,
@@ -18,40 +19,6 @@ from codebase_mcp.secrets.judging import (
     is_phrase,
     is_placeholder,
     is_strong,
-)
-from codebase_mcp.secrets.naming import (
-    CODE,
-    PASS,
-    PASSPHRASE,
-    PASSWORD,
-    SECRET,
-    Name,
-    Span,
-    Text,
-    is_capitalized_password,
-    is_given_password,
-    is_weak_password,
-    names_no_secret,
-    sort_of,
-)
-from codebase_mcp.secrets.patterns import (
-    ANSWER,
-    BARE,
-    BY_SIGN,
-    ELEMENT,
-    FURTHER_ON,
-    GAP,
-    IN_PROSE,
-    LONGEST_WITHIN,
-    NEXT,
-    NEXT_ELEMENT,
-    PART,
-    REST,
-    SPACED,
-    VALUE_GROUPS,
-    VALUE_WORDS,
-    WITHIN,
-    Slot,
 )
 from codebase_mcp.secrets.sentences import (
     END_OF_LINE,
@@ -101,7 +68,6 @@ _SETTING = re.compile(
 _DEFINED = re.compile(rb"""(?:define[( ]["' ]{0,2}|^\s*@|^\s*set(?:[ ]-\w+)*[ ])$""")
 # Names that are words of the language too: "pass `x` to it".
 _WORDS_OF_CODE = frozenset((b"pass", b"passes", b"auth", b"bearer"))
-_DIGIT = re.compile(rb"\d")
 _CODE = re.compile(rb"\d{4,12}|(?=\w*\d)\w{6,20}")
 _OF_TEXTS = re.compile(rb"[\s\\,(){}<>=]")
 # Before the name of an argument: ?a=b&   -o user=a,
@@ -128,7 +94,7 @@ _USER_BEFORE = re.compile(
 )
 
 
-def find(text: Text, names: Iterable[Name]) -> Iterator[Span]:
+def find(text: naming.Text, names: Iterable[naming.Name]) -> Iterator[naming.Span]:
     """The secrets in a text that follow a name, by place."""
     of_block = Counter[int]()
     seen = 0
@@ -143,7 +109,7 @@ def find(text: Text, names: Iterable[Name]) -> Iterator[Span]:
 class _Context:
     """The text around a name, which decides whether its value is a secret."""
 
-    def __init__(self, text: Text, name: Name) -> None:
+    def __init__(self, text: naming.Text, name: naming.Name) -> None:
         data = self.data = text.data
         self.text, self.name = text, name
         first = max(0, name.start - _LONGEST_LEAD)
@@ -169,18 +135,20 @@ class _Context:
         start, end = max(0, self.name.start - 200), self.name.end + 200
         return _CONNECTION.search(self.data, start, end) is not None
 
-    def is_secret(self, slot: Slot, match: re.Match[bytes], group: str) -> bool:
+    def is_secret(self, slot: patterns.Slot, match: re.Match[bytes], group: str) -> bool:
         """Whether what a place holds is a secret."""
         value = match[group]
         if group == "quoted":
             value = _ESCAPED_QUOTE.sub(b"'", value)
-        if _names_itself(self.its_name, value):
-            return False
+        if len(self.its_name) > _SHORT_NAME and self.its_name.lower() in value.lower():
+            return False  # a constant or the like, which is or holds its name
         is_given = self._is_given(slot, match, group)
-        names_user = slot is IN_PROSE and self.name.sort is SECRET
-        if (is_given and is_given_password(value)) or (names_user and _is_user_and_password(value)):
+        names_user = slot is patterns.IN_PROSE and self.name.sort is naming.SECRET
+        if (is_given and naming.is_given_password(value)) or (
+            names_user and _is_user_and_password(value)
+        ):
             return True
-        is_far = slot is FURTHER_ON and (
+        is_far = slot is patterns.FURTHER_ON and (
             match["other"] is not None or match.start(group) - self.name.end > _FEW_BETWEEN
         )
         is_weak = slot.is_strong and not _is_strong(value, self.name, is_far=is_far)
@@ -192,27 +160,27 @@ class _Context:
             return True
         if b" " in value:
             may_be_phrase = is_given or self._may_be_phrase(slot, group, value)
-            return may_be_phrase and is_phrase(value) and sort_of(value) is None
-        is_assigned = is_stated and is_literal and self.name.sort is PASSWORD
+            return may_be_phrase and is_phrase(value) and naming.sort_of(value) is None
+        is_assigned = is_stated and is_literal and self.name.sort is naming.PASSWORD
         return is_assigned and (
             (group == "quoted" and is_odd(value))
             or (
-                is_capitalized_password(value)
+                naming.is_capitalized_password(value)
                 and not is_label(self.data, self.name.start, match.end())
             )
         )
 
-    def _is_given(self, slot: Slot, match: re.Match[bytes], group: str) -> bool:
+    def _is_given(self, slot: patterns.Slot, match: re.Match[bytes], group: str) -> bool:
         """Whether nothing but a password can stand there, be it a single word."""
-        if self.name.sort.kind not in (PASSWORD.kind, PASSPHRASE.kind):
+        if self.name.sort.kind not in (naming.PASSWORD.kind, naming.PASSPHRASE.kind):
             return False
-        if slot is IN_PROSE:
-            return self.name.sort is not PASS and is_said(self.lead, match)
-        if slot in SPACED and group == "bare" and not is_option_value(self.lead, match):
+        if slot is patterns.IN_PROSE:
+            return self.name.sort is not naming.PASS and is_said(self.lead, match)
+        if slot in patterns.SPACED and group == "bare" and not is_option_value(self.lead, match):
             return False
-        if self.is_option and (slot in SPACED or slot is BARE):
+        if self.is_option and (slot in patterns.SPACED or slot is patterns.BARE):
             return True
-        if slot is BARE and not _TIGHT.match(self.data, self.name.end):
+        if slot is patterns.BARE and not _TIGHT.match(self.data, self.name.end):
             return False
         start = max(0, self.name.start - _LONGEST_LEAD)
         return (
@@ -220,13 +188,13 @@ class _Context:
             and slot.given_after.search(self.data[start : self.name.end]) is not None
         )
 
-    def _is_literal(self, slot: Slot, match: re.Match[bytes], group: str) -> bool:
+    def _is_literal(self, slot: patterns.Slot, match: re.Match[bytes], group: str) -> bool:
         """Whether a value is the text itself, and not the name of a variable."""
         value = match[group]
         if self.its_name == b"PIN" and self.is_setting:
             return True
-        if slot is WITHIN[1] and self.name.sort.kind == PASSWORD.kind:
-            return is_joined(value) and sort_of(value) is None
+        if slot is patterns.WITHIN[1] and self.name.sort.kind == naming.PASSWORD.kind:
+            return is_joined(value) and naming.sort_of(value) is None
         return not slot.is_mixed and (
             group not in ("bare", "line")
             or slot.is_literal
@@ -236,7 +204,7 @@ class _Context:
         )
 
     def _is_stated(
-        self, slot: Slot, match: re.Match[bytes], group: str, *, is_literal: bool
+        self, slot: patterns.Slot, match: re.Match[bytes], group: str, *, is_literal: bool
     ) -> bool:
         """Whether a value must stand there."""
         return bool(
@@ -251,21 +219,21 @@ class _Context:
             )
         )
 
-    def _may_be_phrase(self, slot: Slot, group: str, value: bytes) -> bool:
+    def _may_be_phrase(self, slot: patterns.Slot, group: str, value: bytes) -> bool:
         """Whether words may be a secret: in code, among settings of a connection, by default.
 
         Elsewhere they are rather a text that is shown beside a field.
         """
-        if self.is_option or slot is REST:
+        if self.is_option or slot is patterns.REST:
             return True
         kind = self.name.sort.kind
         if _ENVIRONMENT.search(self.lead[-40:]):
-            return kind in (PASSWORD.kind, SECRET.kind)
+            return kind in (naming.PASSWORD.kind, naming.SECRET.kind)
         if slot.is_stated and group == "quoted":
             name = self.its_name.lower()
             if b"phrase" in name or (name.endswith(b"secret") and _WORDS.fullmatch(value)):
                 return True
-        if not slot.is_stated or kind != PASSWORD.kind:
+        if not slot.is_stated or kind != naming.PASSWORD.kind:
             return False
         if self.its_name.isupper() or self.lead.endswith(b"<") or _QUERY.search(self.lead[-100:]):
             return True
@@ -275,9 +243,9 @@ class _Context:
         return (group == "quoted" and not is_shown) or self.is_connection
 
 
-def _values_of(text: Text, name: Name) -> Iterator[Span]:
+def _values_of(text: naming.Text, name: naming.Name) -> Iterator[naming.Span]:
     context = _Context(text, name)
-    if names_no_secret(text.data, name, context.lead):
+    if naming.names_no_secret(text.data, name, context.lead):
         return
     for slot, start in _slots_after(context):
         if slot.only_setting and not context.is_setting:
@@ -285,7 +253,9 @@ def _values_of(text: Text, name: Name) -> Iterator[Span]:
         match = slot.pattern.match(text.data, start)
         if match is None:
             continue
-        group = next(group for group in VALUE_GROUPS if match.groupdict().get(group) is not None)
+        group = next(
+            group for group in patterns.VALUE_GROUPS if match.groupdict().get(group) is not None
+        )
         if context.is_secret(slot, match, group):
             yield *match.span(group), name.sort.kind
             if group == "quoted":
@@ -295,7 +265,7 @@ def _values_of(text: Text, name: Name) -> Iterator[Span]:
         yield *match.span("hex"), name.sort.kind
 
 
-def _slots_after(context: _Context) -> Iterator[tuple[Slot, int]]:
+def _slots_after(context: _Context) -> Iterator[tuple[patterns.Slot, int]]:
     """The places that may follow a name, by the first sign after it, and where they begin."""
     text, name, data = context.text, context.name, context.data
     end = _DISPATCH.match(data, name.end).end()  # type: ignore[union-attr]
@@ -304,7 +274,7 @@ def _slots_after(context: _Context) -> Iterator[tuple[Slot, int]]:
     is_word = (
         context.its_name.lower() in _WORDS_OF_CODE and data[name.start - 1 : name.start] != b"<"
     )
-    for slot in BY_SIGN.get(sign, ()):
+    for slot in patterns.BY_SIGN.get(sign, ()):
         yield slot, name.end
     if is_spaced:
         is_word = (
@@ -313,51 +283,46 @@ def _slots_after(context: _Context) -> Iterator[tuple[Slot, int]]:
             and not _USER_BEFORE.search(data, max(0, name.start - 100), name.start)
         )
         if not _ENV.isdisjoint(text.words) and _VARIABLE_OF_IMAGE.fullmatch(context.lead):
-            yield REST, name.end
-        for slot in () if is_word else SPACED:
+            yield patterns.REST, name.end
+        for slot in () if is_word else patterns.SPACED:
             if not slot.begins or sign in slot.begins:
                 yield slot, name.end
     if is_word and sign not in (b"=", b":"):
         return
-    yield FURTHER_ON, name.end
+    yield patterns.FURTHER_ON, name.end
     if sign in b"*`:i=>|(f" or sign >= b"\x80" or data[end - 1 : end] in (b" ", b"`"):
-        yield IN_PROSE, name.end
+        yield patterns.IN_PROSE, name.end
     yield from _slots_of_marks(text, name)
-    for word in () if VALUE_WORDS.isdisjoint(text.words) else VALUE_WORDS:
-        match = text.lower.find(word, name.end, name.end + LONGEST_WITHIN)
-        if match >= 0 and GAP.fullmatch(data, name.end, match):
-            yield from ((slot, match) for slot in WITHIN)
+    for word in () if patterns.VALUE_WORDS.isdisjoint(text.words) else patterns.VALUE_WORDS:
+        match = text.lower.find(word, name.end, name.end + patterns.LONGEST_WITHIN)
+        if match >= 0 and patterns.GAP.fullmatch(data, name.end, match):
+            yield from ((slot, match) for slot in patterns.WITHIN)
 
 
-def _slots_of_marks(text: Text, name: Name) -> Iterator[tuple[Slot, int]]:
+def _slots_of_marks(text: naming.Text, name: naming.Name) -> Iterator[tuple[patterns.Slot, int]]:
     """The places behind a question mark or the end of an element."""
     data = text.data
     if data.find(b"?", name.end, name.end + 60) >= 0:
-        yield ANSWER, name.end
+        yield patterns.ANSWER, name.end
     if data[name.end : name.end + 2] == b"</":
-        yield NEXT_ELEMENT, name.end
+        yield patterns.NEXT_ELEMENT, name.end
     closed = data.find(b">", name.end, name.end + 90) if text.has_elements else -1
     if closed >= 0 and data.find(b"</", closed, closed + 2200) >= 0:
-        yield ELEMENT, name.end
+        yield patterns.ELEMENT, name.end
 
 
-def _is_strong(value: bytes, name: Name, *, is_far: bool = True) -> bool:
+def _is_strong(value: bytes, name: naming.Name, *, is_far: bool = True) -> bool:
     """Whether a value can be nothing but a secret, although its place says little."""
-    if len(value) < _LONG_WITHOUT_DIGIT and _DIGIT.search(value) is None:
+    if len(value) < _LONG_WITHOUT_DIGIT and naming.DIGIT.search(value) is None:
         return False
-    if name.sort.kind == PASSWORD.kind:
-        is_near = not is_far and _DIGIT.search(value) and not _OF_TEXTS.search(value)
+    if name.sort.kind == naming.PASSWORD.kind:
+        is_near = not is_far and naming.DIGIT.search(value) and not _OF_TEXTS.search(value)
         return is_strong(value) or (bool(is_near) and is_chosen(value))
-    is_secret = name.sort is SECRET and not is_far
+    is_secret = name.sort is naming.SECRET and not is_far
     return is_strong(value) and (is_secret or evidence(value) is Evidence.RANDOM)
 
 
-def _names_itself(name: bytes, value: bytes) -> bool:
-    """Whether a value is its name, or holds it: a constant or the like."""
-    return len(name) > _SHORT_NAME and name.lower() in value.lower()
-
-
-def _values_before(text: Text, name: Name) -> Iterator[Span]:
+def _values_before(text: naming.Text, name: naming.Name) -> Iterator[naming.Span]:
     first = max(name.start - 300, 0)
     before = text.data[first : name.start]
     is_last = before.rstrip(b" ").endswith((b'"', b"'", b":", b"=", b","))
@@ -376,14 +341,14 @@ def _values_before(text: Text, name: Name) -> Iterator[Span]:
         yield first + match.start("quoted"), first + match.end("quoted"), name.sort.kind
 
 
-def _further(data: bytes, end: int, name: Name) -> Iterator[Span]:
+def _further(data: bytes, end: int, name: naming.Name) -> Iterator[naming.Span]:
     """The further parts of a joined text, or further members of a list."""
-    while match := PART.match(data, end):
+    while match := patterns.PART.match(data, end):
         if is_placeholder(match["quoted"]) or b" " in match["quoted"]:
             break
         yield *match.span("quoted"), name.sort.kind
         end = match.end()
-    while match := NEXT.match(data, end):
+    while match := patterns.NEXT.match(data, end):
         if not _is_secret(match["quoted"], name, False, True):
             break
         yield *match.span("quoted"), name.sort.kind
@@ -393,16 +358,20 @@ def _further(data: bytes, end: int, name: Name) -> Iterator[Span]:
 def _is_user_and_password(value: bytes) -> bool:
     user = _USER.match(value)
     password = value[user.end() :].rstrip(b".") if user else b""
-    return is_chosen(password) or (is_joined(password) and sort_of(password) is None)
+    return is_chosen(password) or (is_joined(password) and naming.sort_of(password) is None)
 
 
-def _is_secret(value: bytes, name: Name, is_stated: bool, is_literal: bool) -> bool:
+def _is_secret(value: bytes, name: naming.Name, is_stated: bool, is_literal: bool) -> bool:
     sort = name.sort
     if b" " in value and not is_stated:
         return False
-    if sort is CODE:
+    if sort is naming.CODE:
         return is_stated and is_literal and (_CODE.fullmatch(value) is not None or is_strong(value))
-    if sort is not PASSWORD and (user := _USER.match(value)) and is_chosen(value[user.end() :]):
+    if (
+        sort is not naming.PASSWORD
+        and (user := _USER.match(value))
+        and is_chosen(value[user.end() :])
+    ):
         return True
     if len(value) < sort.shortest:
         return False
@@ -410,4 +379,4 @@ def _is_secret(value: bytes, name: Name, is_stated: bool, is_literal: bool) -> b
     had = evidence(value, is_literal=is_literal)
     if had is not Evidence.WORD:
         return had >= needed
-    return is_literal and is_weak_password(value, name, is_expected=needed is had)
+    return is_literal and naming.is_weak_password(value, name, is_expected=needed is had)

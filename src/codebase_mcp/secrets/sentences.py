@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from codebase_mcp.secrets.judging import describes
-from codebase_mcp.secrets.naming import PASSPHRASE, PASSWORD, Name, sort_of
+from codebase_mcp.secrets.naming import CAPITALIZED, PASSPHRASE, PASSWORD, Name, sort_of
 
 _LONG_NUMBER = 8
 # A variable of a shell or of an environment file: what follows is a text.
@@ -30,7 +30,6 @@ _LABELLED = re.compile(
     rb"[.!?:\xe2\x80\xa6]{0,3}[\"']"
     rb"|[:=]\s*[A-Z][A-Za-z]+[?!,;]?\s*(?:=.*)?$"
 )
-_CAPITALIZED = re.compile(rb"[A-Z][a-z\x80-\xff]{5,}")
 # A line of a file of properties.
 _PROPERTY = re.compile(
     rb"\s*(?:[#!;].*|\[[\w.: -]+\]|[a-zA-Z][\w.-]*(?P<sign>=)[^\s(),;{}\"']*)?\s*"
@@ -64,7 +63,7 @@ def is_text(data: bytes, name: Name, value: bytes, end: int) -> bool:
             and _is_among_settings(data, name.start)
         )
     )
-    if _CAPITALIZED.fullmatch(value):
+    if CAPITALIZED.fullmatch(value):
         is_alone = _is_among_settings(data, name.start) and not is_label(data, name.start, end)
     return bool(is_alone) and data.count(value) == 1 and sort_of(value) is None
 

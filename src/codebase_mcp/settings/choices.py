@@ -30,7 +30,6 @@ def database_target(settings: Settings) -> DatabaseTarget:
 
 
 def chosen_model(settings: Settings) -> Recipe:
-    """The configured model."""
     return Recipe(
         provider_of(settings),
         settings.embedding_model,

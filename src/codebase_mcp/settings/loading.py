@@ -69,7 +69,10 @@ class Settings(SettingValues):
             except _Invalid as invalid:
                 problems.append(invalid.problem)
         problems += _contradictions(values, sources)
-        warnings = [*_unknown_variables(environment), *_without_effect(values, sources)]
+        warnings = _unknown_variables(environment)
+        if values.get("direct_database_url") and not values.get("database_url"):
+            source = sources["direct_database_url"]
+            warnings.append(f"{source} has no effect without DATABASE_URL")
         problems += others
         if problems:
             raise invalid_settings(problems)
@@ -278,13 +281,6 @@ def _incomplete_jwt(values: Mapping[str, Any], sources: Mapping[str, str]) -> It
             rule = f"needs {' and '.join(missing)} too"
             yield problem(setting, sources[setting.name], value, rule)
             return
-
-
-def _without_effect(values: Mapping[str, Any], sources: Mapping[str, str]) -> list[str]:
-    """Warnings about values that have no effect."""
-    if values.get("direct_database_url") and not values.get("database_url"):
-        return [f"{sources['direct_database_url']} has no effect without DATABASE_URL"]
-    return []
 
 
 def _unknown_variables(environment: Mapping[str, str]) -> list[str]:

@@ -99,7 +99,6 @@ class ContextValues:
 
 
 def read_context(context: ContextText) -> ContextValues:
-    """The settings in a context file."""
     reading = ContextValues(path_text(context.path))
     try:
         content = read_toml(context)
@@ -116,9 +115,6 @@ def problems_in(directory: Path, *, names_project: bool = True) -> list[Problem]
     """The problems of the context file of a repository, if it has such a file.
 
     ``names_project`` includes problems of the project that it names.
-
-    Raises:
-        InvalidInput: the file cannot be read.
     """
     context = context_of(directory.expanduser())
     if context is None:
@@ -309,7 +305,6 @@ def closed_folders(settings: Settings) -> tuple[Path, ...]:
 
 
 def clones_in(settings: Settings) -> Path:
-    """Where clones are."""
     return Path(os.path.realpath(settings.data_dir.expanduser()), "repositories")
 
 

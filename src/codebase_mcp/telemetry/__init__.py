@@ -10,7 +10,8 @@ from collections.abc import Iterable
 
 from codebase_mcp.telemetry import logs
 from codebase_mcp.telemetry.metrics import enable, families, process_ended, render
-from codebase_mcp.telemetry.stopwatch import enable_traces, flush_traces
+from codebase_mcp.telemetry.stopwatch import enable_traces
+from codebase_mcp.telemetry.stopwatch import flush_traces as end
 
 __all__ = ["enable", "end", "families", "process_ended", "render", "start"]
 
@@ -18,16 +19,7 @@ __all__ = ["enable", "end", "families", "process_ended", "render", "start"]
 def start(
     level: str, form: str = "text", *, secrets: Iterable[str] = (), otlp_endpoint: str | None = None
 ) -> None:
-    """Configure logging, and tracing if there is an OTLP endpoint; called once per process.
-
-    Raises:
-        InvalidInput: the packages for tracing are not installed.
-    """
+    """Configure logging, and tracing if there is an OTLP endpoint; called once per process."""
     logs.configure(level, form, secrets)
     if otlp_endpoint is not None:
         enable_traces(otlp_endpoint)
-
-
-def end() -> None:
-    """Send the remaining spans."""
-    flush_traces()

@@ -186,17 +186,8 @@ INSTRUMENTS = tuple(value for value in globals().values() if isinstance(value, I
 _registry: CollectorRegistry | None = None
 
 
-def texts_embedded(provider: str, model: str, texts: int) -> None:
-    """Count embedded texts; called directly for those embedded in worker processes."""
-    EMBEDDING_TEXTS.add(provider, model, amount=texts)
-
-
 def looked_up(cache: str, *, hit: bool) -> None:
     CACHE_LOOKUPS.add(cache, "hit" if hit else "miss")
-
-
-def connection_opened() -> None:
-    DATABASE_CONNECTIONS_OPENED.add()
 
 
 def pool_state(size: int, *, in_use: int, idle: int, waiting: int) -> None:

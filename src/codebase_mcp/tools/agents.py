@@ -73,7 +73,6 @@ class ExecutionReply(ReplyPart):
     error: str | None
 
     def line(self) -> str:
-        """The execution in a line, with its outcome."""
         outcome = {True: "ok", False: "failed", None: None}[self.success]
         took = None if self.duration_ms is None else f"{self.duration_ms:g} ms"
         return joined(moment(self.at), self.tool_name, outcome, took, self.summary, self.error)

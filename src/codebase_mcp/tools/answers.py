@@ -1,7 +1,4 @@
-"""A function for each kind of question: it checks the parameters and returns the answer.
-
-Tools, commands and pages call these, then render the same answer as JSON, text or HTML.
-"""
+"""Questions from the parameters that tools, commands and pages have in common, checked."""
 
 from __future__ import annotations
 
@@ -13,28 +10,16 @@ from codebase_mcp.errors import InvalidInput
 from codebase_mcp.model import KINDS, FileKind
 from codebase_mcp.search.history import HistoryFilters
 from codebase_mcp.search.scope import FileFilters
-from codebase_mcp.search.search import Request
-from codebase_mcp.tools.rules import (
-    check_directory,
-    check_file_type,
-    check_given,
-    check_moment,
-    check_query,
-    check_ref,
-    check_task,
-)
+from codebase_mcp.tools import rules
 
 if TYPE_CHECKING:
     from uuid import UUID
 
     from codebase_mcp.access.identity import Identity
-    from codebase_mcp.app.app import App, HistoryReport, SearchReport
+    from codebase_mcp.app.app import App
     from codebase_mcp.app.context import ContextReport
-    from codebase_mcp.app.exact import TextReport
     from codebase_mcp.app.scopes import NamedRepository, ReportProgress
-    from codebase_mcp.app.text_scan import Form
     from codebase_mcp.context.answer import Role
-    from codebase_mcp.search.text_pattern import TextQuery
     from codebase_mcp.symbols.answer import Operation, SymbolQuestion
 
 _LEFT_OUT = "\n[…]\n"
@@ -55,103 +40,19 @@ def file_filters(
         InvalidInput: a value is invalid, or ``file_type`` is not among the extensions.
     """
     endings = [extension.lstrip(".").lower() for extension in extensions]
-    if file_type := check_file_type(file_type):
+    if file_type := rules.check_file_type(file_type):
         if endings and file_type.lower() not in endings:
-            raise InvalidInput.of(
-                "file_type",
-                file_type,
-                "file_type and filter.file_extensions exclude each other's files",
-                rule="file_type among filter.file_extensions",
-                hint="Pass one of the two.",
-            )
+            message = "file_type and filter.file_extensions exclude each other's files"
+            hint = "Pass one of the two."
+            rule = "file_type among filter.file_extensions"
+            raise InvalidInput.of("file_type", file_type, message, rule=rule, hint=hint)
         endings = [file_type.lower()]
     return FileFilters(
         repository_id=repository_id,
         extensions=tuple(endings) or None,
         languages=tuple(language.lower() for language in languages) or None,
         kinds=tuple(kinds) or None,
-        directory=check_directory(directory) or None,
-    )
-
-
-async def search(
-    app: App,
-    query: str,
-    project_id: str | None,
-    identity: Identity,
-    *,
-    filters: FileFilters | None = None,
-    repository: NamedRepository = None,
-    ref: str | None = None,
-    limit: int = 10,
-    context_lines: int = 10,
-    explain: bool = False,
-    by_definition: bool = True,
-    with_notes: bool = False,
-    with_history: bool = False,
-    report: ReportProgress | None = None,
-) -> SearchReport:
-    """Search code; hits are definitions, or chunks unless ``by_definition``.
-
-    Raises:
-        InvalidInput: the query or the ref is invalid.
-        ProjectNotFound, DatabaseUnavailable, EmbeddingUnavailable: as `App.search`.
-    """
-    return await app.search(
-        check_query(query),
-        project_id,
-        Request(
-            filters or FileFilters(),
-            limit=limit,
-            context_lines=context_lines,
-            explain=explain,
-            by_definition=by_definition,
-        ),
-        repository=repository,
-        ref=check_ref(ref, "ref") if ref else None,
-        identity=identity,
-        with_notes=with_notes,
-        with_help=True,
-        with_history=with_history,
-        report=report,
-    )
-
-
-async def find_text(
-    app: App,
-    query: TextQuery,
-    project_id: str | None,
-    identity: Identity,
-    *,
-    filters: FileFilters | None = None,
-    repository: NamedRepository = None,
-    ref: str | None = None,
-    form: Form = "lines",
-    limit: int = 50,
-    context_lines: int = 0,
-    report: ReportProgress | None = None,
-) -> TextReport:
-    """Every line that matches, or with another ``form`` only their numbers.
-
-    Raises:
-        InvalidInput: the pattern or the ref is invalid.
-        ProjectNotFound, DatabaseUnavailable, IndexingFailed: as `ExactSearch.find`.
-    """
-    from codebase_mcp.app.text_scan import TextQuestion  # noqa: PLC0415 - seldom needed
-
-    return await app.exact.find(
-        TextQuestion(
-            query,
-            filters or FileFilters(),
-            ref=check_ref(ref, "ref") if ref else None,
-            context_lines=context_lines,
-            limit=limit if form == "lines" else 0,
-            form=form,
-        ),
-        project_id,
-        identity,
-        repository=repository,
-        report=report,
+        directory=rules.check_directory(directory) or None,
     )
 
 
@@ -178,10 +79,10 @@ async def find_context(
 
     return await app.context.find(
         ContextQuestion(
-            check_task(task),
-            given=None if given is None else tuple(map(check_given, given)),
+            rules.check_task(task),
+            given=None if given is None else tuple(map(rules.check_given, given)),
             want=tuple(dict.fromkeys(want)),
-            ref=check_ref(ref, "ref") if ref else None,
+            ref=rules.check_ref(ref or None),
             limit=limit,
         ),
         project_id,
@@ -201,38 +102,15 @@ def shortened(task: str) -> str:
     return task[:half] + _LEFT_OUT + task[len(_LEFT_OUT) - half :]
 
 
-async def search_history(
-    app: App,
-    query: str | None,
-    project_id: str | None,
-    identity: Identity,
-    *,
-    repository: NamedRepository = None,
-    path: str | None = None,
-    author: str | None = None,
-    since: str | None = None,
-    until: str | None = None,
-    limit: int = 10,
-) -> HistoryReport:
-    """Search commits; ``since`` and ``until`` are ISO dates or times.
-
-    Raises:
-        InvalidInput: the query or a time is invalid.
-        ProjectNotFound, DatabaseUnavailable: as `History.search`.
-    """
-    filters = HistoryFilters(
+def history_filters(
+    *, path: str | None, author: str | None, since: str | None, until: str | None
+) -> HistoryFilters:
+    """The commits to search; ``since`` and ``until`` are ISO dates or times."""
+    return HistoryFilters(
         path=(path or "").removeprefix("./").strip("/") or None,
         author=author or None,
-        since=check_moment(since, "since"),
-        until=check_moment(until, "until", is_end=True),
-    )
-    return await app.history.search(
-        check_query(query) if query and query.strip() else "",
-        project_id,
-        filters,
-        limit=limit,
-        identity=identity,
-        repository=repository,
+        since=rules.check_moment(since, "since"),
+        until=rules.check_moment(until, "until", is_end=True),
     )
 
 
@@ -245,16 +123,20 @@ def symbol_question(
     limit: int = 50,
     body: bool = False,
     to: str | None = None,
-    filters: FileFilters | None = None,
+    directory: str | None = None,
+    kinds: Collection[str] | None = None,
+    tests: bool = True,
 ) -> SymbolQuestion:
-    """A question about a name or a ``path:line``; an outline is of a path, a path leads ``to``.
-
-    Raises:
-        InvalidInput: the ref is invalid.
-    """
+    """A question about a name or a ``path:line``; an outline is of a path, a path leads ``to``."""
     from codebase_mcp.symbols.answer import SymbolQuestion  # noqa: PLC0415 - parses code
     from codebase_mcp.symbols.lookup import clean_path, parse_place  # noqa: PLC0415
 
+    chosen = kinds or ()
+    if not tests:
+        chosen = [kind for kind in kinds or KINDS if kind != FileKind.TEST]
+        if not chosen:
+            message = "kinds names tests only, and tests leaves them out"
+            raise InvalidInput.of("tests", False, message, rule="true, or other kinds")
     is_outline, place = operation == "outline", parse_place(target)
     to_place = parse_place(to) if to else None
     return SymbolQuestion(
@@ -264,24 +146,9 @@ def symbol_question(
         path=clean_path(place.path if place else target) if is_outline else None,
         to=None if to_place else to,
         to_place=to_place,
-        ref=check_ref(ref, "ref") if ref else None,
+        ref=rules.check_ref(ref or None),
         depth=depth,
         limit=limit,
         body=body,
-        filters=filters or FileFilters(),
+        filters=file_filters(kinds=chosen, directory=directory),
     )
-
-
-def kinds_of_files(kinds: Collection[str] | None, *, tests: bool) -> tuple[str, ...]:
-    """The kinds of files that are asked about; empty for all.
-
-    Raises:
-        InvalidInput: tests are asked for, and left out.
-    """
-    if tests:
-        return tuple(kinds or ())
-    chosen = tuple(kind for kind in kinds or KINDS if kind != FileKind.TEST)
-    if not chosen:
-        message = "kinds names tests only, and tests leaves them out"
-        raise InvalidInput.of("tests", False, message, rule="true, or other kinds")
-    return chosen

@@ -274,7 +274,6 @@ def _broken_limit(error: ErrorDetails, schema: Mapping[str, Any]) -> tuple[str, 
 
 
 def _range(schema: Mapping[str, Any], low: str, high: str, both: str) -> tuple[str, str]:
-    """Limits in words and in short."""
     least, most = schema.get(low), schema.get(high)
     if least is None or most is None:
         only = f"at most {most}" if least is None else f"at least {least}"

@@ -42,7 +42,6 @@ def identity_of(scope: Mapping[str, Any]) -> Identity:
 
 
 def enter_identity(scope: MutableMapping[str, Any], identity: Identity) -> None:
-    """Store the caller of a request."""
     scope[_IDENTITY] = identity
 
 
@@ -60,32 +59,20 @@ _LIST = "apify/mcp-client-capabilities, src/mcp_client_capabilities/mcp-clients.
 
 # Name in lower case: where it was seen.
 CODING_AGENTS: Mapping[str, str] = {
-    "amp-mcp-client": _LIST,
-    "antigravity-client": _LIST,
+    **dict.fromkeys(
+        "amp-mcp-client antigravity-client cline codex codex-mcp-client continue-cli-client crush"
+        " cursor-vscode factory-cli goose jetbrains-iu-copilot-intellij"
+        " jetbrains-jbc-copilot-intellij kilo-code roo-code visual-studio-code windsurf"
+        " windsurf-client xcode-copilot-xcode zed".split(),
+        _LIST,
+    ),
     "claude-code": f"{_LIST}; makenotion/lsp-mcp#61",
-    "cline": _LIST,
-    "codex": _LIST,
-    "codex-mcp-client": _LIST,
-    "continue-cli-client": _LIST,
-    "crush": _LIST,
-    "cursor-vscode": _LIST,
-    "factory-cli": _LIST,
     "gemini-cli-mcp-client": "google-gemini/gemini-cli, packages/core/src/tools/mcp-client.ts,"
     " there followed by the server's name",
     "github-copilot-developer": f"{_LIST}; github/copilot-cli#1268",
-    "goose": _LIST,
-    "jetbrains-iu-copilot-intellij": _LIST,
-    "jetbrains-jbc-copilot-intellij": _LIST,
-    "kilo-code": _LIST,
     "kimi-code": "MoonshotAI/kimi-code, packages/agent-core/src/mcp/client-shared.ts",
     "opencode": "anomalyco/opencode, packages/opencode/src/mcp/index.ts; anomalyco/opencode#2289",
     "q-dev-cli": f"{_LIST}; kirodotdev/Kiro#6935 writes it with spaces",
-    "roo-code": _LIST,
-    "visual-studio-code": _LIST,
-    "windsurf": _LIST,
-    "windsurf-client": _LIST,
-    "xcode-copilot-xcode": _LIST,
-    "zed": _LIST,
 }
 
 # Clients that add the name of the server, which the user chose.

@@ -31,19 +31,8 @@ AppFactory = Callable[[], Awaitable["App"]]
 ReportProgress = Callable[[float, float, str], Awaitable[None]]
 
 
-async def call_tool(
-    spec: ToolSpec,
-    arguments: dict[str, Any],
-    open_app: AppFactory,
-    identity: Identity,
-    report_progress: ReportProgress,
-) -> dict[str, Any]:
-    """Check the arguments of a tool, call it, and return its reply as JSON values.
-
-    Raises:
-        CodebaseError: what the contract names.
-    """
-    return (await reply_of(spec, arguments, open_app, identity, report_progress)).as_json()
+async def no_progress(done: float, total: float, message: str) -> None:
+    """For callers whom progress does not concern."""
 
 
 async def reply_of(
@@ -51,7 +40,7 @@ async def reply_of(
     arguments: dict[str, Any],
     open_app: AppFactory,
     identity: Identity,
-    report_progress: ReportProgress,
+    report_progress: ReportProgress = no_progress,
     *,
     replies: Replies = "json",
     reply_chars: int = DEFAULT_REPLY_CHARS,
@@ -61,9 +50,6 @@ async def reply_of(
     """Check the arguments of a tool and call it, after those before it in the queue.
 
     The call is entered into the audit log.
-
-    Raises:
-        CodebaseError: what the contract names.
     """
     call = AuditedCall(spec.name, identity, audit)
     with noting_projects(call.projects), tool_call(spec.name, call.end):
@@ -107,7 +93,3 @@ def _as_documented(spec: ToolSpec, error: CodebaseError) -> CodebaseError:
     documented.message = spec.failures[error.code]
     documented.details = {**error.details, "reason": error.message}
     return documented
-
-
-async def no_progress(done: float, total: float, message: str) -> None:
-    """For callers whom progress does not concern."""

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
 @cache
 def toolset(name: str) -> Toolset:
-    """The toolset of this name."""
     declared: Toolset = import_module(f"codebase_mcp.tools.{name}").TOOLSET
     return declared
 
@@ -28,12 +27,10 @@ def toolsets(names: Iterable[str] = TOOLSETS) -> list[Toolset]:
 
 
 def tools_of(names: Iterable[str]) -> list[ToolSpec]:
-    """The tools of some toolsets."""
     return [tool for chosen in toolsets(names) for tool in chosen.tools]
 
 
 def all_tools() -> list[ToolSpec]:
-    """Every tool of every toolset."""
     return tools_of(TOOLSETS)
 
 

@@ -3,23 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator
-from functools import partial
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 from uuid import UUID
 
 from pydantic import BaseModel, Field
 
 from codebase_mcp.guidance import ABSENT, ASK, GREP, INDEXED, STOP
+from codebase_mcp.tools import fields
 from codebase_mcp.tools.arguments import ArgumentPart, Arguments
-from codebase_mcp.tools.fields import (
-    Names,
-    ProjectId,
-    ReplyBudget,
-    RepositoryChoice,
-    ShownName,
-    named_repository,
-)
 from codebase_mcp.tools.reply import Reply
 from codebase_mcp.tools.rules import DIRECTORY, FILE_TYPE, NAME, QUERY, REF, REPO_PATH
 from codebase_mcp.tools.search_reply import SearchReply, brief_reply, fit, full_reply
@@ -44,7 +36,7 @@ PROGRESS_INTERVAL_S = 0.5
 
 class IndexRepository(Arguments):
     repo_path: Annotated[str, REPO_PATH, Field(description="Absolute path.")]
-    project_id: ProjectId = None
+    project_id: fields.ProjectId = None
     force_reindex: Annotated[bool, Field(description="Rebuild all of it; rarely needed.")] = False
     name: Annotated[str | None, NAME, Field(description="Display name.")] = None
 
@@ -57,7 +49,7 @@ class RepositorySettingsReply(BaseModel):
     include_submodules: bool = False
     max_file_bytes: int = 0
     git_depth: int = 0
-    git_branches: list[ShownName] = []
+    git_branches: list[fields.ShownName] = []
     warnings: list[str] = Field(default=[], description="Keys in it that have no effect.")
 
 
@@ -106,11 +98,12 @@ class IndexReply(Reply):
 
 
 async def index_with_progress(
-    caller: Caller, index: Callable[..., Awaitable[IndexReport]]
+    caller: Caller, repo_path: str, project_id: str | None, **options: Any
 ) -> IndexReport:
-    """Run an index call, and report its progress to the client."""
+    """Index a repository (``options`` are those of `App.index`), and report progress."""
     latest: dict[str, Any] = {}
-    task = asyncio.ensure_future(index(progress=lambda progress: latest.update(now=progress)))
+    options |= {"identity": caller.identity, "progress": lambda now: latest.update(now=now)}
+    task = asyncio.ensure_future(caller.app.index(repo_path, project_id, **options))
     try:
         while not task.done():
             await asyncio.wait({task}, timeout=PROGRESS_INTERVAL_S)
@@ -139,20 +132,15 @@ async def index_repository(caller: Caller, arguments: IndexRepository) -> IndexR
     """
     report = await index_with_progress(
         caller,
-        partial(
-            caller.app.index,
-            arguments.repo_path,
-            arguments.project_id,
-            name=arguments.name,
-            force_reindex=arguments.force_reindex,
-            identity=caller.identity,
-        ),
+        arguments.repo_path,
+        arguments.project_id,
+        name=arguments.name,
+        force_reindex=arguments.force_reindex,
     )
     return index_reply(report)
 
 
 def index_reply(report: IndexReport) -> IndexReply:
-    """The reply for an index run."""
     run = report.run
     reply = IndexReply(
         repository_id=run.repository_id,
@@ -182,28 +170,28 @@ def index_reply(report: IndexReport) -> IndexReply:
 class CodeFilter(ArgumentPart):
     """Which files to search."""
 
-    languages: Names | None = Field(default=None, description="Language names, such as python.")
-    file_extensions: Names | None = Field(
+    languages: fields.Names | None = Field(
+        default=None, description="Language names, such as python."
+    )
+    file_extensions: fields.Names | None = Field(
         default=None, description="File extensions, with or without the leading dot."
     )
 
 
 class SearchCode(Arguments):
     query: Annotated[str, QUERY, Field(description="A sentence, then names you expect.")]
-    project_id: ProjectId = None
-    repository_id: RepositoryChoice = None
+    project_id: fields.ProjectId = None
+    repository_id: fields.RepositoryChoice = None
     file_type: Annotated[str | None, FILE_TYPE, Field(description="Extension: py.")] = None
     directory: Annotated[
-        str | None,
-        DIRECTORY,
-        Field(description="Below src/auth, packages/*/lib."),
+        str | None, DIRECTORY, Field(description="Below src/auth, packages/*/lib.")
     ] = None
     limit: Annotated[int, Field(ge=1, le=50, description="Results at most.")] = 10
     filter: Annotated[CodeFilter | None, Field(description="Names of languages, extensions.")] = (
         None
     )
     ref: Annotated[str | None, REF, Field(description="Branch, tag or commit.")] = None
-    max_chars: ReplyBudget = None
+    max_chars: fields.ReplyBudget = None
     context_lines: Annotated[int, Field(ge=0, le=50, description="Lines around each result.")] = 10
     explain: Annotated[bool, Field(description="Say what made the rank.")] = False
     with_notes: Annotated[bool, Field(description="With records on each place.")] = False
@@ -227,27 +215,30 @@ Search code by meaning and by words, before grep and before reading files. {ASK}
 )
 async def search_code(caller: Caller, arguments: SearchCode) -> SearchReply:
     """Search code by meaning and by words; the reply has the form that the caller gets."""
-    from codebase_mcp.tools import answers  # noqa: PLC0415 - not for the handshake
+    from codebase_mcp.search.search import Request  # noqa: PLC0415 - not for the handshake
+    from codebase_mcp.tools.answers import file_filters  # noqa: PLC0415
 
     chosen = arguments.filter or CodeFilter()
-    report = await answers.search(
-        caller.app,
+    report = await caller.app.search(
         arguments.query,
         arguments.project_id,
-        caller.identity,
-        filters=answers.file_filters(
-            file_type=arguments.file_type,
-            extensions=chosen.file_extensions or (),
-            languages=chosen.languages or (),
-            directory=arguments.directory,
+        Request(
+            file_filters(
+                file_type=arguments.file_type,
+                extensions=chosen.file_extensions or (),
+                languages=chosen.languages or (),
+                directory=arguments.directory,
+            ),
+            limit=arguments.limit,
+            context_lines=arguments.context_lines,
+            explain=arguments.explain,
+            by_definition=caller.replies == "text",
         ),
-        repository=named_repository(arguments.repository_id),
+        repository=fields.named_repository(arguments.repository_id),
         ref=arguments.ref,
-        limit=arguments.limit,
-        context_lines=arguments.context_lines,
-        explain=arguments.explain,
-        by_definition=caller.replies == "text",
+        identity=caller.identity,
         with_notes=arguments.with_notes,
+        with_help=True,
         with_history=arguments.with_history,
         report=caller.report_index_run,
     )

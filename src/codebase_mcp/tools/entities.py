@@ -9,20 +9,9 @@ from uuid import UUID
 
 from pydantic import ConfigDict, Field
 
+from codebase_mcp.records.page import Paging
+from codebase_mcp.tools import fields
 from codebase_mcp.tools.arguments import Arguments
-from codebase_mcp.tools.fields import (
-    AnchorReply,
-    Anchors,
-    Offset,
-    PageCursor,
-    ProjectId,
-    ProjectReply,
-    RecordReply,
-    Tags,
-    anchor_lines,
-    places_of,
-    publish_no_defaults,
-)
 from codebase_mcp.tools.reply import ReplyPart
 from codebase_mcp.tools.rules import record_id, text
 from codebase_mcp.tools.text import compact, joined, moment, page
@@ -55,16 +44,16 @@ class RegisterEntityType(Arguments):
     description: Annotated[
         str | None, Field(max_length=2_000, description="What such entities are.")
     ] = None
-    project_id: ProjectId = None
+    project_id: fields.ProjectId = None
 
 
 class CreateEntity(Arguments):
     entity_type: TypeName
     name: Annotated[str, text(MAX_NAME_CHARS), Field(description="Unique in its type.")]
     data: Data
-    tags: Annotated[Tags, Field(description="Words to find it by.")] = None
-    anchors: Anchors = None
-    project_id: ProjectId = None
+    tags: Annotated[fields.Tags, Field(description="Words to find it by.")] = None
+    anchors: fields.Anchors = None
+    project_id: fields.ProjectId = None
 
 
 class QueryEntities(Arguments):
@@ -76,29 +65,29 @@ class QueryEntities(Arguments):
             "and 100 list items."
         ),
     ] = None
-    tags: Annotated[Tags, Field(description="Only with all of these.")] = None
+    tags: Annotated[fields.Tags, Field(description="Only with all of these.")] = None
     include_deleted: Annotated[bool, Field(description="Deleted ones too.")] = False
     limit: Annotated[int, Field(ge=1, le=100, description="Entities at most.")] = 10
-    offset: Offset = 0
-    cursor: PageCursor = None
-    project_id: ProjectId = None
+    offset: fields.Offset = 0
+    cursor: fields.PageCursor = None
+    project_id: fields.ProjectId = None
 
 
 class UpdateEntity(Arguments):
-    model_config = ConfigDict(json_schema_extra=publish_no_defaults)
+    model_config = ConfigDict(json_schema_extra=fields.publish_no_defaults)
 
     entity_id: EntityId
     data: Annotated[dict[str, Any], Field(description="The new data, whole.")]
     version: Annotated[int, Field(ge=1, le=2**31 - 1, description="The version that you read.")]
-    tags: Annotated[Tags, Field(description="The new tags.")] = None
-    anchors: Anchors = None
-    project_id: ProjectId = None
+    tags: Annotated[fields.Tags, Field(description="The new tags.")] = None
+    anchors: fields.Anchors = None
+    project_id: fields.ProjectId = None
 
 
 class DeleteEntity(Arguments):
     entity_id: EntityId
     confirmed: Annotated[bool, Field(description="Must be true.")] = False
-    project_id: ProjectId = None
+    project_id: fields.ProjectId = None
 
 
 class UpdateEntityTypeSchema(Arguments):
@@ -108,10 +97,10 @@ class UpdateEntityTypeSchema(Arguments):
         bool, Field(description="Refuse it if any entity does not fit.")
     ] = False
     allow_breaking: Annotated[bool, Field(description="Let it break what others rely on.")] = False
-    project_id: ProjectId = None
+    project_id: fields.ProjectId = None
 
 
-class EntityTypeReply(RecordReply):
+class EntityTypeReply(fields.RecordReply):
     model_config = ConfigDict(serialize_by_alias=True)
 
     type_id: UUID = Field(validation_alias="id")
@@ -141,10 +130,9 @@ class EntityItem(ReplyPart):
     created_at: datetime
     updated_at: datetime
     deleted_at: datetime | None
-    anchors: list[AnchorReply]
+    anchors: list[fields.AnchorReply]
 
     def line(self) -> str:
-        """The entity in a line, but for its data."""
         return joined(
             str(self.id),
             self.name,
@@ -154,14 +142,14 @@ class EntityItem(ReplyPart):
         )
 
 
-class EntityReply(RecordReply, EntityItem):
+class EntityReply(fields.RecordReply, EntityItem):
     def text_lines(self) -> Iterator[str]:
         """The entity as the caller has just made it: its data is known."""
         yield self.line()
-        yield from anchor_lines(self.anchors)
+        yield from fields.anchor_lines(self.anchors)
 
 
-class EntitiesReply(ProjectReply):
+class EntitiesReply(fields.ProjectReply):
     entities: list[EntityItem] = Field(default=[], description="Newest change first.")
     total: int = Field(default=0, description="Matching entities in all, whatever the limit.")
     next_cursor: str | None = Field(default=None, description="For the next page; null: no more.")
@@ -171,17 +159,16 @@ class EntitiesReply(ProjectReply):
         yield page(len(self.entities), self.total, "entities", self.next_cursor)
         for entity in self.entities:
             yield entity.line()
-            yield from anchor_lines(entity.anchors)
+            yield from fields.anchor_lines(entity.anchors)
             yield compact(entity.data)
 
 
-class DeletionReply(ProjectReply):
+class DeletionReply(fields.ProjectReply):
     entity_id: UUID
     deleted: bool = True
     deleted_at: datetime
 
     def text_lines(self) -> Iterator[str]:
-        """The id of the entity."""
         yield f"deleted: {self.entity_id}"
 
 
@@ -191,7 +178,7 @@ class ChangeReply(ReplyPart):
     breaking: bool
 
 
-class SchemaReply(ProjectReply):
+class SchemaReply(fields.ProjectReply):
     model_config = ConfigDict(serialize_by_alias=True)
 
     type_name: str = ""
@@ -203,7 +190,6 @@ class SchemaReply(ProjectReply):
     )
 
     def text_lines(self) -> Iterator[str]:
-        """The versions, and each change."""
         yield f"{self.type_name}: schema version {self.previous_version} → {self.schema_version}"
         for change in self.changes:
             yield f"{change.path}: {change.change}" + (" (breaking)" if change.breaking else "")
@@ -241,7 +227,7 @@ async def create_entity(caller: Caller, arguments: CreateEntity) -> EntityReply:
             arguments.name,
             arguments.data,
             tags=arguments.tags or (),
-            anchors=places_of(arguments.anchors),
+            anchors=fields.places_of(arguments.anchors),
         )
     return EntityReply.of(project, entity)
 
@@ -252,7 +238,6 @@ async def query_entities(caller: Caller, arguments: QueryEntities) -> EntitiesRe
     create_entity, and to read the version for update_entity.
     """
     from codebase_mcp.records.entities import query_entities as query  # noqa: PLC0415
-    from codebase_mcp.records.page import Paging  # noqa: PLC0415
 
     paging = Paging.asked(arguments.limit, arguments.offset, arguments.cursor)
     async with caller.enter(arguments.project_id, readonly=True) as project:
@@ -264,9 +249,7 @@ async def query_entities(caller: Caller, arguments: QueryEntities) -> EntitiesRe
             tags=arguments.tags,
             include_deleted=arguments.include_deleted,
         )
-    return EntitiesReply.of(
-        project, entities=page.items, total=page.total, next_cursor=page.next_cursor
-    )
+    return EntitiesReply.of(project, page, entities=page.items)
 
 
 @TOOLSET.tool("Change an entity", Hints(destroys=True))
@@ -279,7 +262,7 @@ async def update_entity(caller: Caller, arguments: UpdateEntity) -> EntityReply:
 
     given = arguments.model_fields_set
     tags = (arguments.tags or ()) if "tags" in given else None
-    places = places_of(arguments.anchors) if "anchors" in given else None
+    places = fields.places_of(arguments.anchors) if "anchors" in given else None
     async with caller.enter(arguments.project_id) as project:
         entity = await update(
             project.tx,
@@ -302,9 +285,7 @@ async def delete_entity(caller: Caller, arguments: DeleteEntity) -> DeletionRepl
 
     async with caller.enter(arguments.project_id) as project:
         entity = await delete(project.tx, arguments.entity_id, confirmed=arguments.confirmed)
-    return DeletionReply.of(
-        project, entity_id=entity.id, deleted=True, deleted_at=entity.deleted_at
-    )
+    return DeletionReply.of(project, entity, entity_id=entity.id, deleted=True)
 
 
 @TOOLSET.tool("Change the schema of a type", Hints(destroys=True, repeats=True))
@@ -328,13 +309,8 @@ async def update_entity_type_schema(
             validate_existing=arguments.validate_existing,
             allow_breaking=arguments.allow_breaking,
         )
-    reply = SchemaReply.of(
-        project,
-        type_name=done.type.name,
-        schema_version=done.type.version,
-        previous_version=done.previous_version,
-        changes=done.changes,
-    )
+    names = {"type_name": done.type.name, "schema_version": done.type.version}
+    reply = SchemaReply.of(project, done, **names)
     if done.checked is not None:
         reply.entities_checked = done.checked
     return reply

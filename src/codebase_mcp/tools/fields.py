@@ -10,8 +10,8 @@ from pydantic import AfterValidator, FailFast, Field
 
 from codebase_mcp.errors import InvalidInput
 from codebase_mcp.secrets.masking import mask_token
-from codebase_mcp.tools.arguments import ArgumentPart
-from codebase_mcp.tools.reply import Reply, ReplyPart
+from codebase_mcp.tools.arguments import ArgumentPart, Arguments
+from codebase_mcp.tools.reply import Extended, Reply, ReplyPart
 from codebase_mcp.tools.rules import (
     ALL_REPOSITORIES,
     MAX_TAGS,
@@ -50,9 +50,7 @@ RepositoryId = Annotated[
 ]
 
 RepositoryChoice = Annotated[
-    str | None,
-    REPOSITORY,
-    Field(description='UUID or "all"; else yours.'),
+    str | None, REPOSITORY, Field(description='UUID or "all"; else yours.')
 ]
 
 
@@ -91,15 +89,11 @@ PageCursor = Annotated[
 Names = Annotated[list[str], Field(max_length=100)]
 
 
-def _distinct(tags: list[str] | None) -> list[str] | None:
-    return tags and list(dict.fromkeys(tags))
-
-
 Tags = Annotated[
     list[Annotated[str, TAG]] | None,
     FailFast(),
     Field(max_length=MAX_TAGS),
-    AfterValidator(_distinct),
+    AfterValidator(lambda tags: tags and list(dict.fromkeys(tags))),
 ]
 
 
@@ -107,13 +101,10 @@ def _clean_path(path: str, field: str) -> str:
     """A path without empty and ``.`` steps; storing an absolute path makes it relative."""
     steps = [step for step in path.split("/") if step not in ("", ".")]
     if ".." in steps or not "".join(steps).strip():
-        raise InvalidInput.of(
-            field,
-            path[:200],
-            "An anchor's file must be the path of a file, relative to the repository's root",
-            rule="relative path without ..",
-            hint="Take it from search_code's file_path.",
-        )
+        message = "An anchor's file must be the path of a file, relative to the repository's root"
+        hint = "Take it from search_code's file_path."
+        rule = "relative path without .."
+        raise InvalidInput.of(field, path[:200], message, rule=rule, hint=hint)
     return "/" * path.startswith("/") + "/".join(steps)
 
 
@@ -127,12 +118,8 @@ def _clean_symbol(symbol: str, field: str) -> str:
 def _names_code(anchor: dict[str, Any], field: str) -> dict[str, Any]:
     if any(anchor.get(name) is not None for name in ("file", "symbol", "commit")):
         return anchor
-    raise InvalidInput.of(
-        field,
-        anchor,
-        "An anchor must name a file, a symbol or a commit",
-        rule="at least one of file, symbol, commit",
-    )
+    message = "An anchor must name a file, a symbol or a commit"
+    raise InvalidInput.of(field, anchor, message, rule="at least one of file, symbol, commit")
 
 
 class AnchorArgument(ArgumentPart):
@@ -183,7 +170,6 @@ class AnchorReply(ReplyPart):
     moved_from: str | None = Field(description="The file in which it was before.")
 
     def as_text(self) -> str:
-        """The place in a line."""
         lines = f":{self.start_line}-{self.end_line}" if self.start_line is not None else ""
         position = joined(
             f"{self.file}{lines}" if self.file else None,
@@ -218,8 +204,16 @@ def places_of(anchors: Sequence[AnchorArgument] | None) -> list[CodeReference]:
     return [CodeReference(**anchor.model_dump()) for anchor in anchors or ()]
 
 
+def changes_in(arguments: Arguments, identity: str) -> dict[str, Any]:
+    """The fields that the update of a record changes: those that its client gave."""
+    given = arguments.model_fields_set - {identity, "project_id"}
+    changes = {name: getattr(arguments, name) for name in given}
+    if "anchors" in changes:
+        changes["anchors"] = places_of(changes["anchors"])
+    return changes
+
+
 def anchor_lines(anchors: Iterable[AnchorReply]) -> Iterator[str]:
-    """Places as text, a line each."""
     yield from (f"{INDENT}at {anchor.as_text()}" for anchor in anchors)
 
 
@@ -236,8 +230,8 @@ class ProjectReply(Reply):
 
     @classmethod
     def of(cls, project: InProject, record: object = None, /, **fields: Any) -> Self:
-        """A reply from this project: with these fields, or with those of a record."""
-        reply = cls(**fields) if record is None else cls.model_validate(record)
+        """A reply from this project: with these fields, and with those of a record."""
+        reply = cls(**fields) if record is None else cls.model_validate(Extended(record, fields))
         reply.project_id, reply.project_source = project.project.project_id, project.source
         return reply
 

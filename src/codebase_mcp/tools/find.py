@@ -6,22 +6,14 @@ from bisect import bisect_left
 from typing import TYPE_CHECKING, Annotated
 from uuid import UUID
 
-from pydantic import BaseModel, Field
+from pydantic import Field
 
 from codebase_mcp.model import WORKTREE
+from codebase_mcp.tools import fields
 from codebase_mcp.tools.arguments import Arguments
 from codebase_mcp.tools.code import CodeFilter
 from codebase_mcp.tools.context import FIND_CONTEXT
-from codebase_mcp.tools.fields import (
-    FileKinds,
-    ProjectId,
-    ProjectReply,
-    ReplyBudget,
-    RepositoryChoice,
-    ScopeReply,
-    named_repository,
-)
-from codebase_mcp.tools.reply import TextReply, as_text
+from codebase_mcp.tools.reply import ReplyPart, TextReply, as_text
 from codebase_mcp.tools.rules import DIRECTORY, FILE_TYPE, REF
 from codebase_mcp.tools.search_reply import IndexState, index_state
 from codebase_mcp.tools.text import folders_of
@@ -48,30 +40,26 @@ class FindText(Arguments):
     whole_word: Annotated[bool, Field(description="Not within words.")] = False
     multiline: Annotated[bool, Field(description="A match may span lines.")] = False
     directory: Annotated[
-        str | None,
-        DIRECTORY,
-        Field(description="Below src/auth, packages/*/lib."),
+        str | None, DIRECTORY, Field(description="Below src/auth, packages/*/lib.")
     ] = None
     file_type: Annotated[str | None, FILE_TYPE, Field(description="Extension: py.")] = None
     filter: Annotated[CodeFilter | None, Field(description="Names of languages, extensions.")] = (
         None
     )
-    kinds: FileKinds = None
+    kinds: fields.FileKinds = None
     ref: Annotated[
-        str | None,
-        REF,
-        Field(description="Branch, tag or commit; A...B: changed lines."),
+        str | None, REF, Field(description="Branch, tag or commit; A...B: changed lines.")
     ] = None
-    repository_id: RepositoryChoice = None
-    project_id: ProjectId = None
+    repository_id: fields.RepositoryChoice = None
+    project_id: fields.ProjectId = None
     context_lines: Annotated[int, Field(ge=0, le=20, description="Lines around each.")] = 0
     count_only: Annotated[bool, Field(description="Only how many, by folder.")] = False
     files_only: Annotated[bool, Field(description="Only files, each with its count.")] = False
     limit: Annotated[int, Field(ge=1, le=500, description="Lines shown at most.")] = 50
-    max_chars: ReplyBudget = None
+    max_chars: fields.ReplyBudget = None
 
 
-class TextMatch(BaseModel):
+class TextMatch(ReplyPart):
     """A line that matches; of a match that spans lines the first."""
 
     line: int
@@ -83,7 +71,7 @@ class TextMatch(BaseModel):
     is_removed: bool = Field(default=False, description="With A...B: it was before the change.")
 
 
-class FileWithMatches(BaseModel):
+class FileWithMatches(ReplyPart):
     """A file; ``matches`` are its first ones, as many as ``limit`` and ``max_chars`` allow."""
 
     file_path: str
@@ -96,7 +84,7 @@ class FileWithMatches(BaseModel):
     commit: str | None = Field(default=None, description="With ref: the commit that has it.")
 
 
-class FindTextReply(TextReply, ProjectReply):
+class FindTextReply(TextReply, fields.ProjectReply):
     total_count: int = Field(default=0, description="Lines that match, whatever the limit.")
     files_count: int = Field(default=0, description="Files with such lines.")
     results: list[FileWithMatches] = Field(
@@ -108,7 +96,7 @@ class FindTextReply(TextReply, ProjectReply):
     truncated: bool = Field(default=False, description="Cut to limit or max_chars.")
     index: IndexState | None = None
     refs: dict[str, str] = Field(default={}, description="With ref: what each commit is.")
-    scope: ScopeReply | None = Field(default=None, description="What was searched.")
+    scope: fields.ScopeReply | None = Field(default=None, description="What was searched.")
     latency_ms: float = 0.0
 
 
@@ -120,34 +108,37 @@ file and definition, with exact counts: instead of grep. For a question in words
 @TOOLSET.tool("Find text", READS, text=_FIND_TEXT)
 async def find_text(caller: Caller, arguments: FindText) -> FindTextReply:
     """Every line that matches; the reply has the form that the caller gets."""
-    from codebase_mcp.search.text_pattern import TextQuery  # noqa: PLC0415 - not for the handshake
-    from codebase_mcp.tools import answers  # noqa: PLC0415
+    from codebase_mcp.app.text_scan import TextQuestion  # noqa: PLC0415 - not for the handshake
+    from codebase_mcp.search.text_pattern import TextQuery  # noqa: PLC0415
+    from codebase_mcp.tools.answers import file_filters  # noqa: PLC0415
 
     chosen = arguments.filter or CodeFilter()
     form: Form = "files" if arguments.files_only else "lines"
-    report = await answers.find_text(
-        caller.app,
-        TextQuery(
-            arguments.pattern,
-            regex=arguments.regex,
-            ignore_case=arguments.ignore_case,
-            whole_word=arguments.whole_word,
-            multiline=arguments.multiline,
+    form = "count" if arguments.count_only else form
+    report = await caller.app.exact.find(
+        TextQuestion(
+            TextQuery(
+                arguments.pattern,
+                regex=arguments.regex,
+                ignore_case=arguments.ignore_case,
+                whole_word=arguments.whole_word,
+                multiline=arguments.multiline,
+            ),
+            file_filters(
+                file_type=arguments.file_type,
+                extensions=chosen.file_extensions or (),
+                languages=chosen.languages or (),
+                kinds=arguments.kinds or (),
+                directory=arguments.directory,
+            ),
+            ref=arguments.ref,
+            context_lines=arguments.context_lines,
+            limit=arguments.limit if form == "lines" else 0,
+            form=form,
         ),
         arguments.project_id,
         caller.identity,
-        filters=answers.file_filters(
-            file_type=arguments.file_type,
-            extensions=chosen.file_extensions or (),
-            languages=chosen.languages or (),
-            kinds=arguments.kinds or (),
-            directory=arguments.directory,
-        ),
-        repository=named_repository(arguments.repository_id),
-        ref=arguments.ref,
-        form="count" if arguments.count_only else form,
-        limit=arguments.limit,
-        context_lines=arguments.context_lines,
+        repository=fields.named_repository(arguments.repository_id),
         report=caller.report_index_run,
     )
     if caller.replies == "text":
@@ -172,7 +163,7 @@ def find_text_reply(report: TextReport, max_chars: int | None) -> FindTextReply:
         is_complete=report.is_complete,
         not_searched=dict(report.not_searched),
         index=index_state(report.index),
-        scope=ScopeReply.model_validate(report.scope),
+        scope=fields.ScopeReply.model_validate(report.scope),
         latency_ms=round(report.latency_ms, 2),
     )
     if form == "count":
@@ -196,32 +187,25 @@ def find_text_reply(report: TextReport, max_chars: int | None) -> FindTextReply:
 
 
 def _file(matches: FileMatches) -> FileWithMatches:
-    file = matches.file
-    entry = FileWithMatches(
+    file, snapshot = matches.file, matches.file.snapshot
+    return FileWithMatches.made_from(
+        matches,
         file_path=file.path,
-        count=matches.count,
         file_kind=file.kind,
         language=file.language,
-        repository_id=file.snapshot.repository_id,
+        repository_id=snapshot.repository_id,
+        matches=[_match(line) for line in matches.lines],
+        context=dict(matches.around),
+        commit=snapshot.view if snapshot.view != WORKTREE else None,
     )
-    if matches.lines:
-        entry.matches = [_match(line) for line in matches.lines]
-    if matches.around:
-        entry.context = dict(matches.around)
-    if file.snapshot.view != WORKTREE:
-        entry.commit = file.snapshot.view
-    return entry
 
 
 def _match(line: Line) -> TextMatch:
-    match = TextMatch(line=line.number, text=line.text)
-    if line.end_line != line.number:
-        match.end_line = line.end_line
-    if line.definition is not None:
-        match.symbol = line.definition.qualified
-        match.symbol_lines = line.definition.start_line, line.definition.end_line
-    if line.is_definition:
-        match.is_definition = True
-    if line.is_removed:
-        match.is_removed = True
-    return match
+    around = line.definition
+    return TextMatch.made_from(
+        line,
+        line=line.number,
+        end_line=line.end_line if line.end_line != line.number else None,
+        symbol=None if around is None else around.qualified,
+        symbol_lines=None if around is None else (around.start_line, around.end_line),
+    )

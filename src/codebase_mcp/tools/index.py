@@ -53,7 +53,6 @@ class IndexCodebaseReply(Reply):
     notice: str = Field(default="", description="Present when nobody is there to do it.")
 
     def text_lines(self) -> Iterator[str]:
-        """The state in a line, then the ids."""
         yield f"{self.status}: {self.files_processed} files, {self.chunks_created} new chunks"
         yield from (f"{INDENT}{error}" for error in self.errors)
         if self.notice:
@@ -120,7 +119,6 @@ class LastRunEntry(ReplyPart):
     errors: list[str]
 
     def text_lines(self) -> Iterator[str]:
-        """How it ended in a line, and each error."""
         at = "" if self.ended_at is None else f" {moment(self.ended_at)}"
         files, chunks = f"{self.files_indexed} files indexed", f"{self.chunks_created} new chunks"
         yield f"last run: {self.status}{at}, {files}, {chunks}"
@@ -143,7 +141,6 @@ class RepositoryStatus(BaseModel):
     last_run: LastRunEntry | None
 
     def text_lines(self) -> Iterator[str]:
-        """The repository and how far it is."""
         yield f"{self.root} {self.repository_id}: {_progress_text(self)}"
         if self.last_run is not None:
             yield from (INDENT + line for line in self.last_run.text_lines())
@@ -175,7 +172,6 @@ class IndexingStatusReply(Reply):
     )
 
     def text_lines(self) -> Iterator[str]:
-        """How far it is in all, then each repository."""
         yield f"{self.collection}: {_progress_text(self)}"
         if self.notice:
             yield f"notice: {self.notice}"
@@ -262,7 +258,6 @@ class ClearIndexReply(Reply):
     items_deleted: int = Field(default=0, description="Files, chunks and vectors, in all.")
 
     def text_lines(self) -> Iterator[str]:
-        """The number of removed items, in a line."""
         yield f"{self.status} {self.collection}: {self.items_deleted} files, chunks and vectors"
 
 

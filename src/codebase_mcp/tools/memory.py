@@ -158,17 +158,10 @@ async def memory(caller: Caller, arguments: Memory) -> MemoryReply:
 
     For code use search_code, for work to do tasks.
     """
-    match arguments.operation:
-        case "store":
-            return await _store(caller, arguments)
-        case "search":
-            return await _search(caller, arguments)
-        case "timeline":
-            return await _timeline(caller, arguments)
-        case "get":
-            return await _get(caller, arguments)
-        case "inject":
-            return await _inject(caller, arguments)
+    run = {
+        "store": _store, "search": _search, "timeline": _timeline, "get": _get, "inject": _inject
+    }[arguments.operation]  # fmt: skip
+    return await run(caller, arguments)
 
 
 async def _store(caller: Caller, arguments: Memory) -> MemoryReply:
@@ -243,7 +236,7 @@ async def _get(caller: Caller, arguments: Memory) -> MemoryReply:
 
 
 async def _inject(caller: Caller, arguments: Memory) -> MemoryReply:
-    from codebase_mcp.records.memory_search import TOKEN_METHOD, ask, pack, worth_injecting  # noqa: PLC0415  # noqa: PLC0415
+    from codebase_mcp.records.memory_search import TOKEN_METHOD, ask, pack, worth_injecting  # noqa: PLC0415
 
     asked = arguments.query
     question = None if asked is None else await ask(caller.app.models, asked)
@@ -255,14 +248,7 @@ async def _inject(caller: Caller, arguments: Memory) -> MemoryReply:
             session_id=arguments.session_id,
         )
     packed = pack(candidates, arguments.session_id, arguments.max_tokens, datetime.now(UTC))
-    return MemoryReply.of(
-        project,
-        context=packed.context,
-        observation_ids=packed.ids,
-        estimated_tokens=packed.estimated_tokens,
-        token_method=TOKEN_METHOD,
-        omitted=packed.omitted,
-    )
+    return MemoryReply.of(project, packed, observation_ids=packed.ids, token_method=TOKEN_METHOD)
 
 
 async def _maintain(caller: Caller, project: InProject, model: Model, upkeep: Upkeep) -> None:

@@ -11,14 +11,8 @@ from pydantic import AliasPath, Field
 
 from codebase_mcp.database.naming import DEFAULT_ID, Project, id_for
 from codebase_mcp.records.page import Page, Paging
+from codebase_mcp.tools import fields
 from codebase_mcp.tools.arguments import Arguments
-from codebase_mcp.tools.fields import (
-    Offset,
-    PageCursor,
-    ProjectId,
-    ProjectReply,
-    SecondTierEntry,
-)
 from codebase_mcp.tools.reply import ReplyPart
 from codebase_mcp.tools.rules import PROJECT_ID, text
 from codebase_mcp.tools.text import INDENT, joined, moment, page
@@ -49,17 +43,16 @@ class ProjectEntry(ReplyPart):
     created_at: datetime
 
     def line(self) -> str:
-        """The project in a line."""
         identity = self.project_id or DEFAULT_ID
         name = self.name if self.name != identity else None
         return joined(identity, name, self.description)
 
 
 class PageOfProjects(Arguments):
-    project_id: ProjectId = None
+    project_id: fields.ProjectId = None
     limit: Annotated[int, Field(ge=1, le=100, description="Projects at most.")] = 20
-    offset: Offset = 0
-    cursor: PageCursor = None
+    offset: fields.Offset = 0
+    cursor: fields.PageCursor = None
 
 
 class ProjectQuestion(PageOfProjects):
@@ -90,7 +83,6 @@ class RepositoryEntry(ReplyPart):
     state: Literal["ready", "incomplete"]
 
     def line(self) -> str:
-        """The repository in a line."""
         most = sorted(self.languages, key=lambda name: -self.languages[name])[:3]
         at = f"indexed {moment(self.indexed_at)}" if self.indexed_at else None
         return joined(
@@ -150,7 +142,7 @@ class JobsEntry(ReplyPart):
     failed: int
 
 
-class ProjectQuestionReply(ProjectReply):
+class ProjectQuestionReply(fields.ProjectReply):
     projects: list[ProjectWithRepositories] = Field(
         default=[], description="list: newest first, with what is indexed."
     )
@@ -171,7 +163,7 @@ class ProjectQuestionReply(ProjectReply):
     workers: int = Field(default=0, description="get_health: processes that prepare an index.")
     index: IndexEntry | None = Field(default=None, description="get_health: of this project.")
     jobs: JobsEntry | None = Field(default=None, description="get_health: background indexing.")
-    second_tier: SecondTierEntry | None = Field(
+    second_tier: fields.SecondTierEntry | None = Field(
         default=None, description="get_health: how far the stronger model's vectors are."
     )
     problems: list[str] = Field(default=[], description="get_health: in words, with the way out.")
@@ -199,13 +191,8 @@ async def project(caller: Caller, arguments: ProjectQuestion) -> ProjectQuestion
     - get_health: database, model, index, jobs. Use it when calls fail or results are missing:
       `problems` says why and the way out.
     """
-    match arguments.operation:
-        case "list":
-            return await _list(caller, arguments)
-        case "get_stats":
-            return await _get_stats(caller, arguments)
-        case "get_health":
-            return await _get_health(caller, arguments)
+    run = {"list": _list, "get_stats": _get_stats, "get_health": _get_health}
+    return await run[arguments.operation](caller, arguments)
 
 
 async def _list(caller: Caller, arguments: ProjectQuestion) -> ProjectQuestionReply:
@@ -225,17 +212,8 @@ async def _get_stats(caller: Caller, arguments: ProjectQuestion) -> ProjectQuest
 
     async with caller.enter(arguments.project_id, readonly=True) as opened:
         sums, records = await load_stats(opened.tx)
-    return ProjectQuestionReply(
-        repositories=sums.repositories,
-        files=sums.files,
-        chunks=sums.chunks,
-        bytes=sums.size,
-        languages=sums.languages,
-        last_indexed_at=sums.last_indexed_at,
-        records=RecordCountsEntry.model_validate(records),
-        project_id=opened.project.project_id,
-        project_source=opened.source,
-    )
+    counts = RecordCountsEntry(**records)
+    return ProjectQuestionReply.of(opened, sums, bytes=sums.size, records=counts)
 
 
 async def _get_health(caller: Caller, arguments: ProjectQuestion) -> ProjectQuestionReply:
@@ -252,7 +230,7 @@ async def _get_health(caller: Caller, arguments: ProjectQuestion) -> ProjectQues
         notices=health.notices,
     )
     if health.secondary_model is not None:
-        reply.second_tier = SecondTierEntry.model_validate(health.secondary_model)
+        reply.second_tier = fields.SecondTierEntry.model_validate(health.secondary_model)
     if health.jobs is not None:
         reply.jobs = JobsEntry.model_validate(health.jobs)
     if health.source is not None:
@@ -263,11 +241,7 @@ async def _get_health(caller: Caller, arguments: ProjectQuestion) -> ProjectQues
 async def page_of_projects(
     caller: Caller, arguments: PageOfProjects
 ) -> tuple[Page[Project], Current]:
-    """The projects of a page, and the project that calls without a project mean now.
-
-    Raises:
-        ProjectNotFound: the named project does not exist.
-    """
+    """The projects of a page, and the project that calls without a project mean now."""
     from codebase_mcp.access.resolution import Current  # noqa: PLC0415 - not for the handshake
 
     resolver = caller.app.resolver
@@ -282,7 +256,6 @@ async def page_of_projects(
 
 
 def entry_of(project: Project) -> ProjectEntry:
-    """A project as clients see it."""
     return ProjectEntry.made_from(project, name=project.name or project.project_id or DEFAULT_ID)
 
 
@@ -310,7 +283,7 @@ class CreateProject(Arguments):
     ] = None
 
 
-class OneProjectReply(ProjectReply):
+class OneProjectReply(fields.ProjectReply):
     name: str = ""
     description: str | None = None
     schema_name: str = ""
@@ -379,10 +352,10 @@ async def switch_project(caller: Caller, arguments: SwitchProject) -> SwitchProj
 
 
 class GetActiveProject(Arguments):
-    project_id: ProjectId = None
+    project_id: fields.ProjectId = None
 
 
-class ActiveProjectReply(ProjectReply):
+class ActiveProjectReply(fields.ProjectReply):
     project: ProjectEntry | None = Field(
         default=None, description="The one you switched to; null if none, or if it was dropped."
     )
@@ -415,13 +388,12 @@ async def get_active_project(caller: Caller, arguments: GetActiveProject) -> Act
     return reply
 
 
-class ListProjectsReply(ProjectReply):
+class ListProjectsReply(fields.ProjectReply):
     projects: list[ProjectEntry] = Field(default=[], description="Newest first.")
     total: int = Field(default=0, description="How many there are in all.")
     next_cursor: str | None = Field(default=None, description="null on the last page.")
 
     def text_lines(self) -> Iterator[str]:
-        """A line a project."""
         yield page(len(self.projects), self.total, "projects", self.next_cursor)
         yield from (project.line() for project in self.projects)
 

@@ -34,11 +34,10 @@ IsoTime = Annotated[str, BeforeValidator(datetime.isoformat)]
 
 
 def rounded(digits: int) -> AfterValidator:
-    """Rounds the values of a field."""
     return AfterValidator(partial(round, ndigits=digits))
 
 
-class _Extended:
+class Extended:
     """A value with further attributes, which come first."""
 
     def __init__(self, value: object, further: Mapping[str, object]) -> None:
@@ -60,7 +59,7 @@ class ReplyPart(BaseModel):
 
         Optional fields that are as by default are left out.
         """
-        part = cls.model_validate(_Extended(value, further) if further else value)
+        part = cls.model_validate(Extended(value, further) if further else value)
         for name in [*part.model_fields_set]:
             field = cls.model_fields[name]
             if not field.is_required() and getattr(part, name) == field.default:
@@ -97,7 +96,6 @@ class Reply(ReplyPart):
         return self.model_dump(mode="json", exclude_unset=True)
 
     def as_text(self) -> str:
-        """The reply for reading."""
         errors = [] if self.error is None else [error_text(self.error.model_dump())]
         return "\n".join([*errors, *self.text_lines()])
 
@@ -113,7 +111,6 @@ class TextReply(Reply):
 
     @classmethod
     def of_text(cls, text: str) -> Self:
-        """A reply that is this text."""
         reply = cls()
         reply._text = text
         return reply

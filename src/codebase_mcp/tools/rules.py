@@ -117,11 +117,7 @@ def check_text(value: str, field: str, shortest: int, longest: int) -> str:
 
 def record_id(kind: str) -> Limits:
     """The limits of a record's id, a UUID in any of its spellings."""
-
-    def check(value: str, field: str) -> UUID:
-        return UUID(check_record_id(value, field, kind))
-
-    return Limits(check)
+    return Limits(lambda value, field: UUID(check_record_id(value, field, kind)))
 
 
 def check_record_id(
@@ -131,34 +127,21 @@ def check_record_id(
     try:
         return str(UUID(value))
     except ValueError:
-        raise InvalidInput.of(
-            field,
-            value[:100],
-            f"{kind} ID is not a valid UUID: {value[:100]}",
-            rule="UUID",
-            hint=hint,
-        ) from None
+        message = f"{kind} ID is not a valid UUID: {value[:100]}"
+        raise InvalidInput.of(field, value[:100], message, rule="UUID", hint=hint) from None
 
 
 def check_query(query: str, field: str = "query") -> str:
     """A question, trimmed; 1 to 500 characters."""
-    trimmed = query.strip()
+    trimmed, rule = query.strip(), f"1..{MAX_QUERY_CHARS} characters"
     if not trimmed:
-        raise InvalidInput.of(
-            field,
-            query[:50],
-            "Search query cannot be empty",
-            rule=f"1..{MAX_QUERY_CHARS} characters",
-            hint="Provide a non-empty query string.",
-        )
+        message = "Search query cannot be empty"
+        hint = "Provide a non-empty query string."
+        raise InvalidInput.of(field, query[:50], message, rule=rule, hint=hint)
     if len(trimmed) > MAX_QUERY_CHARS:
-        raise InvalidInput.of(
-            field,
-            trimmed[:50] + "…",
-            f"Search query must be at most {MAX_QUERY_CHARS} characters, got {len(trimmed)}",
-            rule=f"1..{MAX_QUERY_CHARS} characters",
-            hint="Shorten it to what the code is about.",
-        )
+        message = f"Search query must be at most {MAX_QUERY_CHARS} characters, got {len(trimmed)}"
+        hint = "Shorten it to what the code is about."
+        raise InvalidInput.of(field, trimmed[:50] + "…", message, rule=rule, hint=hint)
     return trimmed.replace("\0", " ")
 
 
@@ -197,28 +180,14 @@ def check_name(name: str | None, field: str = "name") -> str | None:
         return None
     trimmed = name.replace("\0", " ").strip()
     if not 1 <= len(trimmed) <= MAX_NAME_CHARS:
-        raise InvalidInput.of(
-            field,
-            name[:50],
-            f"Name must have 1 to {MAX_NAME_CHARS} characters, got {len(trimmed)}",
-            rule=f"1..{MAX_NAME_CHARS} characters",
-        )
+        message = f"Name must have 1 to {MAX_NAME_CHARS} characters, got {len(trimmed)}"
+        raise InvalidInput.of(field, name[:50], message, rule=f"1..{MAX_NAME_CHARS} characters")
     return trimmed
 
 
 def check_repository_id(value: str, field: str) -> str:
-    """The id of a repository."""
     hint = "Take it from index_repository's reply, or leave it out."
     return check_record_id(value, field, "Repository", hint)
-
-
-def _repository_id(value: str, field: str) -> UUID:
-    return UUID(check_repository_id(value, field))
-
-
-def _repository(value: str, field: str) -> str:
-    """The id of a repository, or all of them."""
-    return value if value == ALL_REPOSITORIES else check_repository_id(value, field)
 
 
 def check_file_type(file_type: str | None, field: str = "file_type") -> str | None:
@@ -227,21 +196,13 @@ def check_file_type(file_type: str | None, field: str = "file_type") -> str | No
         return None
     bare = file_type.lstrip(".")
     if bare != file_type and re.fullmatch(r"[a-zA-Z0-9]+", bare):
-        raise InvalidInput.of(
-            field,
-            file_type,
-            f'File type must not include a leading dot: use "{bare}" instead of "{file_type}"',
-            rule=FILE_TYPE_PATTERN,
-            hint=f'Pass "{bare}".',
-        )
+        message = f'File type must not include a leading dot: use "{bare}" instead of "{file_type}"'
+        hint = f'Pass "{bare}".'
+        raise InvalidInput.of(field, file_type, message, rule=FILE_TYPE_PATTERN, hint=hint)
     if not re.fullmatch(r"[a-zA-Z0-9]+", file_type):
-        raise InvalidInput.of(
-            field,
-            file_type[:100],
-            f"File type must consist of letters and digits: {file_type[:100]}",
-            rule=FILE_TYPE_PATTERN,
-            hint="For several extensions use filter.file_extensions.",
-        )
+        message = f"File type must consist of letters and digits: {file_type[:100]}"
+        hint = "For several extensions use filter.file_extensions."
+        raise InvalidInput.of(field, file_type[:100], message, rule=FILE_TYPE_PATTERN, hint=hint)
     return file_type
 
 
@@ -268,18 +229,17 @@ def check_directory(directory: str | None, field: str = "directory") -> str | No
     return directory.replace("\0", " ").removeprefix("./").rstrip("/")
 
 
-def check_ref(ref: str, field: str) -> str:
+def check_ref(ref: str | None, field: str = "ref") -> str | None:
     """The states of the code to search: names separated by spaces, or a range."""
+    if ref is None:
+        return None
     names = " ".join(ref.split())
     if names and len(names) <= MAX_REF_CHARS and names.isprintable():
         return names
-    raise InvalidInput.of(
-        field,
-        ref[:200],
-        f"Not a branch, a tag or a commit: {ref[:200]!r}",
-        rule=f"1 to {MAX_REF_CHARS} printable characters",
-        hint="Leave ref out to search the files as they are on disk.",
-    )
+    message = f"Not a branch, a tag or a commit: {ref[:200]!r}"
+    hint = "Leave ref out to search the files as they are on disk."
+    rule = f"1 to {MAX_REF_CHARS} printable characters"
+    raise InvalidInput.of(field, ref[:200], message, rule=rule, hint=hint)
 
 
 def check_moment(text: str | None, field: str, *, is_end: bool = False) -> datetime | None:
@@ -302,8 +262,10 @@ TASK = Limits(check_task, pattern=NOT_BLANK, minLength=1, maxLength=MAX_TASK_CHA
 GIVEN = Limits(check_given, pattern=NOT_BLANK, minLength=1, maxLength=MAX_GIVEN_CHARS)
 REPO_PATH = Limits(check_repo_path, pattern=NOT_BLANK, minLength=1, maxLength=4096)
 NAME = Limits(check_name, pattern=NOT_BLANK, minLength=1, maxLength=MAX_NAME_CHARS)
-REPOSITORY_ID = Limits(_repository_id)
-REPOSITORY = Limits(_repository)
+REPOSITORY_ID = Limits(lambda value, field: UUID(check_repository_id(value, field)))
+REPOSITORY = Limits(
+    lambda value, field: value if value == ALL_REPOSITORIES else check_repository_id(value, field)
+)
 FILE_TYPE = Limits(check_file_type, pattern=FILE_TYPE_PATTERN)
 DIRECTORY = Limits(check_directory, maxLength=MAX_DIRECTORY_CHARS)
 REF = Limits(check_ref, pattern=NOT_BLANK, minLength=1, maxLength=MAX_REF_CHARS)

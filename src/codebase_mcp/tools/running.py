@@ -98,7 +98,6 @@ class CallQueue:
         return self._whole.is_full
 
     def overloaded(self) -> Overloaded:
-        """The error for a call that is refused."""
         return Overloaded(
             f"The server is overloaded: {self._whole.waiting} {self._name} are waiting",
             hint=f"Nothing was done; call again in {_RETRY_AFTER_S} seconds or later.",

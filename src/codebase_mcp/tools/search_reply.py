@@ -78,9 +78,7 @@ class CodeResult(ReplyPart):
     start_line: int
     end_line: int
     similarity_score: float = Field(
-        ge=0,
-        le=1,
-        description="0.9 and above excellent, 0.8 good, 0.7 fair, 0.6 weak, below poor.",
+        ge=0, le=1, description="0.9 and above excellent, 0.8 good, 0.7 fair, 0.6 weak, below poor."
     )
     context_before: str
     context_after: str

@@ -38,7 +38,7 @@ from pydantic import PrivateAttr
 from codebase_mcp.access.identity import FULL_ACCESS, Access, Identity
 from codebase_mcp.errors import CodebaseError, forget_locals
 from codebase_mcp.tools.callers import ClientRoots, identity_in, replies_for
-from codebase_mcp.tools.calling import AppFactory, ReportProgress, reply_of
+from codebase_mcp.tools.calling import AppFactory, ReportProgress, no_progress, reply_of
 from codebase_mcp.tools.catalog import tools_of, toolsets, unknown_tool
 from codebase_mcp.tools.reply import (
     Replies,
@@ -51,7 +51,7 @@ from codebase_mcp.tools.reply import (
     unexpected,
 )
 from codebase_mcp.tools.running import CallQueue, RunningCalls, shutting_down
-from codebase_mcp.tools.toolset import Hints, ToolSpec
+from codebase_mcp.tools.toolset import ToolSpec
 
 if TYPE_CHECKING:
     from codebase_mcp.app.app import App
@@ -135,33 +135,15 @@ class AppHolder:
                 self._app = app
             return self._app
 
-    async def call(
-        self,
-        spec: ToolSpec,
-        arguments: dict[str, Any],
-        identity: Identity,
-        report_progress: ReportProgress,
-    ) -> dict[str, Any]:
-        """The reply of a tool as JSON values; the call is cancelled if the server ends first.
-
-        Raises:
-            CodebaseError: what the contract names.
-        """
-        return (await self.reply(spec, arguments, identity, report_progress)).as_json()
-
     async def reply(
         self,
         spec: ToolSpec,
         arguments: dict[str, Any],
         identity: Identity,
-        report_progress: ReportProgress,
+        report_progress: ReportProgress = no_progress,
         replies: Replies = "json",
     ) -> Reply:
-        """The reply of a tool, made for this form.
-
-        Raises:
-            CodebaseError: what the contract names.
-        """
+        """The reply of a tool, made for this form; cancelled if the server ends first."""
         call = reply_of(
             spec,
             arguments,
@@ -242,14 +224,18 @@ class ContractTool(Tool):
 
     @classmethod
     def of(cls, spec: ToolSpec, holder: AppHolder) -> ContractTool:
-        """A tool as its spec describes it."""
         tool = cls(
             name=spec.name,
             title=spec.title,
             description=spec.description,
             parameters=spec.listed_schema(),
             output_schema=output_schema(spec.reply),
-            annotations=_annotations(spec.annotations),
+            annotations=ToolAnnotations(
+                read_only_hint=spec.annotations.reads,
+                destructive_hint=spec.annotations.destroys,
+                idempotent_hint=spec.annotations.repeats,
+                open_world_hint=False,
+            ),
         )
         tool._spec = spec
         tool._holder = holder
@@ -274,16 +260,6 @@ class ContractTool(Tool):
             return failure(error, replies)
         except Exception as error:  # the edge: logged with its traceback, shown by its id
             return failure(unexpected(error), replies)
-
-
-def _annotations(hints: Hints) -> ToolAnnotations:
-    """Hints in the form of the protocol; our tools do not reach out into the world."""
-    return ToolAnnotations(
-        read_only_hint=hints.reads,
-        destructive_hint=hints.destroys,
-        idempotent_hint=hints.repeats,
-        open_world_hint=False,
-    )
 
 
 class Listing(Middleware):

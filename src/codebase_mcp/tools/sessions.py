@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,14 +13,8 @@ from uuid import UUID
 from pydantic import Field
 
 from codebase_mcp.records.vocabulary import ObservationType
+from codebase_mcp.tools import fields
 from codebase_mcp.tools.arguments import Arguments
-from codebase_mcp.tools.fields import (
-    AnchorReply,
-    ProjectId,
-    RecordReply,
-    ShownName,
-    anchor_lines,
-)
 from codebase_mcp.tools.reply import ReplyPart, rounded
 from codebase_mcp.tools.rules import MAX_SESSION_ID_CHARS, text
 from codebase_mcp.tools.text import joined, moment
@@ -44,7 +39,7 @@ class Session(Arguments):
         text(MAX_SESSION_ID_CHARS),
         Field(description="A name that you choose: auth-refactor-2."),
     ]
-    project_id: ProjectId = None
+    project_id: fields.ProjectId = None
 
 
 class ObservationReply(ReplyPart):
@@ -60,11 +55,10 @@ class ObservationReply(ReplyPart):
     created_at: datetime
     tags: list[str]
     session_id: str | None
-    anchors: list[AnchorReply]
+    anchors: list[fields.AnchorReply]
     truncated: bool = Field(default=False, description="The content goes on: get shows all.")
 
     def text_lines(self) -> Iterator[str]:
-        """A line about it, its anchors, and its content."""
         score = self.relevance_score
         yield joined(
             str(self.id),
@@ -74,7 +68,7 @@ class ObservationReply(ReplyPart):
             f"tags: {', '.join(self.tags)}" if self.tags else None,
             f"session: {self.session_id}" if self.session_id else None,
         )
-        yield from anchor_lines(self.anchors)
+        yield from fields.anchor_lines(self.anchors)
         yield self.content + (" …" if self.truncated else "")
 
 
@@ -111,17 +105,16 @@ class SessionContext(ReplyPart):
     observations: list[ObservationReply] = Field(description="The newest 20, as previews.")
     tasks: list[TaskTouched] = Field(description="Last touched first.")
     agents: list[AgentSeen] = Field(description="Last active first.")
-    branch: ShownName | None = Field(
+    branch: fields.ShownName | None = Field(
         description="Checked out now; if that is unknown, at the start."
     )
     commit: str | None
-    start_branch: ShownName | None
+    start_branch: fields.ShownName | None
     start_commit: str | None
     started_at: datetime
     ended_at: datetime | None
 
     def text_lines(self) -> Iterator[str]:
-        """Branch and commit, then the work."""
         ended = f"ended {moment(self.ended_at)}" if self.ended_at else None
         yield joined(f"started {moment(self.started_at)}", ended, by=", ")
         now, then = (self.branch, self.commit), (self.start_branch, self.start_commit)
@@ -139,8 +132,8 @@ class SessionContext(ReplyPart):
             yield from observation.text_lines()
 
 
-class SessionReply(RecordReply):
-    session_id: ShownName = ""
+class SessionReply(fields.RecordReply):
+    session_id: fields.ShownName = ""
     status: Literal["started", "ended", "active"] = Field(
         default="started", description="get_context: active or ended."
     )
@@ -150,7 +143,6 @@ class SessionReply(RecordReply):
     )
 
     def text_lines(self) -> Iterator[str]:
-        """Its state in a line; then its context."""
         yield f"session {self.session_id}: {self.status}"
         if self.context is not None:
             yield from self.context.text_lines()
@@ -251,10 +243,5 @@ def preview(content: str) -> tuple[str, bool]:
         return content, False
     cut = content[:PREVIEW_CHARS]
     if not content[PREVIEW_CHARS].isspace():
-        cut = cut[: _last_space(cut)]
+        cut = re.sub(r"\S+\Z", "", cut) or cut
     return cut.rstrip(), True
-
-
-def _last_space(text: str) -> int:
-    """The position of the last white space of a text; its length if it has none."""
-    return next((i for i in reversed(range(len(text))) if text[i].isspace()), len(text))

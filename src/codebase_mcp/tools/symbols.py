@@ -54,19 +54,7 @@ OPERATIONS = {
     "references": Operation(optional=_BY_NAME),
     "callers": Operation(optional=_DEEP),
     "callees": Operation(optional=_DEEP),
-    "path": Operation(
-        required=("to",),
-        optional=(
-            "name",
-            "place",
-            "directory",
-            "kinds",
-            "tests",
-            "ref",
-            "repository_id",
-            "max_chars",
-        ),
-    ),
+    "path": Operation(("to",), tuple(name for name in _BY_NAME if name != "limit")),
     "implementations": Operation(optional=_DEEP),
     "outline": Operation(optional=("path", "ref", "repository_id", "limit", "max_chars")),
 }
@@ -80,14 +68,10 @@ class SymbolArguments(Arguments):
         Field(description="What to do."),
     ] = "definition"
     name: Annotated[
-        str | None,
-        text(MAX_SYMBOL_CHARS),
-        Field(description="Also Shop.sell, Shop::sell."),
+        str | None, text(MAX_SYMBOL_CHARS), Field(description="Also Shop.sell, Shop::sell.")
     ] = None
     place: Annotated[
-        str | None,
-        text(MAX_SYMBOL_CHARS),
-        Field(description="Or src/shop.py:12."),
+        str | None, text(MAX_SYMBOL_CHARS), Field(description="Or src/shop.py:12.")
     ] = None
     path: Annotated[str | None, text(MAX_SYMBOL_CHARS), Field(description="Of outline.")] = None
     to: Annotated[
@@ -276,17 +260,9 @@ async def symbol(caller: Caller, arguments: SymbolArguments) -> SymbolReply:
 
 
 def question_of(arguments: SymbolArguments) -> SymbolQuestion:
-    """The question that some arguments ask.
-
-    Raises:
-        InvalidInput: they name nothing, or a name and a place.
-    """
+    """The question that some arguments ask."""
     from codebase_mcp.symbols.lookup import parse_place  # noqa: PLC0415 - not for the handshake
-    from codebase_mcp.tools.answers import (  # noqa: PLC0415
-        file_filters,
-        kinds_of_files,
-        symbol_question,
-    )
+    from codebase_mcp.tools.answers import symbol_question  # noqa: PLC0415
 
     if arguments.operation == "outline":
         target = arguments.path or ""
@@ -306,10 +282,9 @@ def question_of(arguments: SymbolArguments) -> SymbolQuestion:
         limit=arguments.limit,
         body=arguments.body,
         to=arguments.to,
-        filters=file_filters(
-            kinds=kinds_of_files(arguments.kinds, tests=arguments.tests),
-            directory=arguments.directory,
-        ),
+        directory=arguments.directory,
+        kinds=arguments.kinds,
+        tests=arguments.tests,
     )
 
 

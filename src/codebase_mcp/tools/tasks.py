@@ -5,27 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from datetime import datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 from uuid import UUID
 
 from pydantic import ConfigDict, Field
 
 from codebase_mcp.errors import InvalidInput
+from codebase_mcp.records.page import Paging
 from codebase_mcp.records.vocabulary import TaskStatus
+from codebase_mcp.tools import fields
 from codebase_mcp.tools.arguments import Arguments
-from codebase_mcp.tools.fields import (
-    COMMIT_PATTERN,
-    AnchorReply,
-    Anchors,
-    Offset,
-    PageCursor,
-    ProjectId,
-    ProjectReply,
-    RecordReply,
-    anchor_lines,
-    places_of,
-    publish_no_defaults,
-)
 from codebase_mcp.tools.reply import ReplyPart
 from codebase_mcp.tools.rules import Limits, check_text, record_id, text
 from codebase_mcp.tools.text import INDENT, body, joined, moment, page
@@ -53,7 +42,7 @@ def check_commit(commit: str, field: str) -> str:
         field,
         commit[:100].encode(errors="backslashreplace").decode(),
         "Commit must be a full hash, 40 hex digits in lower case",
-        rule=COMMIT_PATTERN,
+        rule=fields.COMMIT_PATTERN,
         hint="git rev-parse HEAD prints it.",
     )
 
@@ -73,7 +62,7 @@ PlanningReferences = Annotated[
 
 class GetTask(Arguments):
     task_id: TaskId
-    project_id: ProjectId = None
+    project_id: fields.ProjectId = None
 
 
 class ListTasks(Arguments):
@@ -84,9 +73,9 @@ class ListTasks(Arguments):
         Field(description="Only with a branch that begins so: feature/."),
     ] = None
     limit: Annotated[int, Field(ge=1, le=100, description="Tasks at most.")] = 20
-    offset: Offset = 0
-    cursor: PageCursor = None
-    project_id: ProjectId = None
+    offset: fields.Offset = 0
+    cursor: fields.PageCursor = None
+    project_id: fields.ProjectId = None
 
 
 class CreateTask(Arguments):
@@ -94,12 +83,12 @@ class CreateTask(Arguments):
     description: Description = None
     notes: Notes = None
     planning_references: PlanningReferences = None
-    anchors: Anchors = None
-    project_id: ProjectId = None
+    anchors: fields.Anchors = None
+    project_id: fields.ProjectId = None
 
 
 class UpdateTask(Arguments):
-    model_config = ConfigDict(json_schema_extra=publish_no_defaults)
+    model_config = ConfigDict(json_schema_extra=fields.publish_no_defaults)
 
     task_id: TaskId
     title: Annotated[str, TITLE, Field(description="The new title.")] = ""
@@ -111,12 +100,12 @@ class UpdateTask(Arguments):
     ] = None
     commit: Annotated[
         str | None,
-        Limits(check_commit, pattern=COMMIT_PATTERN),
+        Limits(check_commit, pattern=fields.COMMIT_PATTERN),
         Field(description="Git commit to link: 40 hex digits."),
     ] = None
     planning_references: PlanningReferences = None
-    anchors: Anchors = None
-    project_id: ProjectId = None
+    anchors: fields.Anchors = None
+    project_id: fields.ProjectId = None
 
 
 class TaskItem(ReplyPart):
@@ -134,10 +123,9 @@ class TaskItem(ReplyPart):
     planning_references: list[str]
     branches: list[str] = Field(description="All that are linked, the latest last.")
     commits: list[str] = Field(description="All that are linked, the latest last.")
-    anchors: list[AnchorReply]
+    anchors: list[fields.AnchorReply]
 
     def line(self) -> str:
-        """The task in a line."""
         review = any(anchor.state == "needs_review" for anchor in self.anchors)
         branch = f"on {self.branch}" if self.branch else None
         return joined(
@@ -156,13 +144,12 @@ class TaskEventReply(ReplyPart):
     new: str | None = Field(alias="to")
 
 
-class TaskReply(RecordReply, TaskItem):
+class TaskReply(fields.RecordReply, TaskItem):
     history: list[TaskEventReply] = Field(description="Oldest change first.")
 
     def text_lines(self) -> Iterator[str]:
-        """The task whole."""
         yield self.line()
-        yield from anchor_lines(self.anchors)
+        yield from fields.anchor_lines(self.anchors)
         for label, linked in (("branches", self.branches), ("commits", self.commits)):
             yield from body(label, ", ".join(linked) if linked[1:] or label == "commits" else None)
         yield from body("plans", ", ".join(self.planning_references))
@@ -178,18 +165,16 @@ class ChangedTaskReply(TaskReply):
     """A new or changed task; its text does not repeat the caller's texts."""
 
     def text_lines(self) -> Iterator[str]:
-        """The task in a line, and where its anchors are."""
         yield self.line()
-        yield from anchor_lines(self.anchors)
+        yield from fields.anchor_lines(self.anchors)
 
 
-class TasksReply(ProjectReply):
+class TasksReply(fields.ProjectReply):
     tasks: list[TaskItem] = Field(default=[], description="Newest first.")
     total_count: int = Field(default=0, description="Matching tasks in all, whatever the limit.")
     next_cursor: str | None = Field(default=None, description="For the next page; null: no more.")
 
     def text_lines(self) -> Iterator[str]:
-        """A line a task."""
         yield page(len(self.tasks), self.total_count, "tasks", self.next_cursor)
         yield from (task.line() for task in self.tasks)
 
@@ -211,7 +196,7 @@ async def create_task(caller: Caller, arguments: CreateTask) -> TaskReply:
             description=arguments.description,
             notes=arguments.notes,
             planning_references=arguments.planning_references or (),
-            anchors=places_of(arguments.anchors),
+            anchors=fields.places_of(arguments.anchors),
             owner=project.owner,
         )
     return ChangedTaskReply.of(project, task)
@@ -236,15 +221,12 @@ async def list_tasks(caller: Caller, arguments: ListTasks) -> TasksReply:
     Use it at the start of a session to see what is open, and before create_task. get_task shows one
     whole.
     """
-    from codebase_mcp.records.page import Paging  # noqa: PLC0415
     from codebase_mcp.records.tasks import list_tasks as find  # noqa: PLC0415
 
     paging = Paging.asked(arguments.limit, arguments.offset, arguments.cursor)
     async with caller.enter(arguments.project_id, readonly=True) as project:
         page = await find(project.tx, paging, status=arguments.status, branch=arguments.branch)
-    return TasksReply.of(
-        project, tasks=page.items, total_count=page.total, next_cursor=page.next_cursor
-    )
+    return TasksReply.of(project, page, tasks=page.items, total_count=page.total)
 
 
 @TOOLSET.tool("Change a task", Hints(destroys=True, repeats=True))
@@ -256,10 +238,7 @@ async def update_task(caller: Caller, arguments: UpdateTask) -> TaskReply:
     """
     from codebase_mcp.records.tasks import update_task as update  # noqa: PLC0415
 
-    given = arguments.model_fields_set - {"task_id", "project_id"}
-    changes: dict[str, Any] = {name: getattr(arguments, name) for name in given}
-    if "anchors" in changes:
-        changes["anchors"] = places_of(arguments.anchors)
+    changes = fields.changes_in(arguments, "task_id")
     async with caller.enter(arguments.project_id) as project:
         task = await update(project.tx, arguments.task_id, changes, owner=project.owner)
     return ChangedTaskReply.of(project, task)

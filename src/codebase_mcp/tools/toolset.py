@@ -43,7 +43,6 @@ class Caller:
         return min(max_chars or self.reply_chars, MAX_REPLY_CHARS)
 
     async def report_index_run(self, progress: RunProgress) -> None:
-        """Tell the caller how far an index run is."""
         message = f"{progress.message}: {progress.done} of {progress.total} files"
         await self.report_progress(progress.done, progress.total or 1, message)
 
@@ -128,11 +127,7 @@ class ToolSpec:
         return not access.scopes.isdisjoint(needed)
 
     def require_scope(self, access: Access, operation: str | None = None) -> None:
-        """Make sure that a caller may call the tool, or this operation of it.
-
-        Raises:
-            PermissionDenied: the caller lacks the scope.
-        """
+        """Make sure that a caller may call the tool, or this operation of it."""
         needed = self.scope_of(operation)
         if needed in access.scopes or (operation is None and self.is_open_to(access)):
             return
@@ -157,7 +152,6 @@ class ToolSpec:
         return self.text or cleandoc(self.run.__doc__ or "")
 
     def input_schema(self) -> dict[str, Any]:
-        """The whole JSON Schema of the parameters."""
         return input_schema(self.arguments)
 
     def listed_schema(self) -> dict[str, Any]:
@@ -175,16 +169,13 @@ class ToolSpec:
         return self.arguments
 
 
+@dataclass(frozen=True, slots=True)
 class Toolset:
-    """Tools that are shown or hidden together.
+    """Tools shown or hidden together; ``instructions`` tell clients how to work with them."""
 
-    ``instructions`` tell clients how to work with them.
-    """
-
-    def __init__(self, name: str, instructions: str, *tools: ToolSpec) -> None:
-        self.name = name
-        self.instructions = instructions
-        self.tools = list(tools)
+    name: str
+    instructions: str
+    tools: list[ToolSpec] = field(default_factory=list)
 
     def tool(
         self, title: str, annotations: Hints | None = None, **facts: Any

@@ -156,28 +156,20 @@ def _check_change(arguments: Vcs) -> None:
     named = [arguments.commit is not None, any(branches), arguments.uncommitted]
     if sum(named) == 1 and (all(branches) or not any(branches)):
         return
-    raise InvalidInput.of(
-        "commit",
-        arguments.commit,
-        "analyze_impact takes one change: commit, or branch_a and branch_b, or uncommitted",
-        rule="one of: commit; branch_a and branch_b; uncommitted",
-    )
+    message = "analyze_impact takes one change: commit, or branch_a and branch_b, or uncommitted"
+    rule = "one of: commit; branch_a and branch_b; uncommitted"
+    raise InvalidInput.of("commit", arguments.commit, message, rule=rule)
 
 
 async def _index(caller: Caller, arguments: Vcs) -> VcsReply:
-    """Index a repository and some of its branches."""
     assert arguments.repository_path is not None
     report = await index_with_progress(
         caller,
-        partial(
-            caller.app.index,
-            arguments.repository_path,
-            arguments.collection,
-            history_depth=arguments.depth,
-            ignore_patterns=arguments.ignore_patterns,
-            branches=arguments.branches or (),
-            identity=caller.identity,
-        ),
+        arguments.repository_path,
+        arguments.collection,
+        history_depth=arguments.depth,
+        ignore_patterns=arguments.ignore_patterns,
+        branches=arguments.branches or (),
     )
     run, runs = report.run, report.branches
     if caller.replies == "text":
@@ -204,18 +196,17 @@ async def _index(caller: Caller, arguments: Vcs) -> VcsReply:
 async def _search_branch(caller: Caller, arguments: Vcs) -> VcsReply:
     """Search a branch, a tag, a commit, or a change."""
     from codebase_mcp.search.help import secondary_note  # noqa: PLC0415 - not for the handshake
-    from codebase_mcp.tools import answers  # noqa: PLC0415
+    from codebase_mcp.search.search import Request  # noqa: PLC0415
 
     assert arguments.query is not None
-    report = await answers.search(
-        caller.app,
+    report = await caller.app.search(
         arguments.query,
         arguments.collection,
-        caller.identity,
+        Request(limit=_limit(caller, arguments), by_definition=caller.replies == "text"),
         repository=named_repository(arguments.repository_id),
         ref=arguments.branch,
-        limit=_limit(caller, arguments),
-        by_definition=caller.replies == "text",
+        identity=caller.identity,
+        with_help=True,
     )
     if caller.replies == "text":
         from codebase_mcp.tools.replies.search import search_text  # noqa: PLC0415
@@ -233,20 +224,16 @@ async def _search_branch(caller: Caller, arguments: Vcs) -> VcsReply:
 
 
 async def _search_history(caller: Caller, arguments: Vcs) -> VcsReply:
-    """Search the commits."""
-    from codebase_mcp.tools.answers import search_history as answer  # noqa: PLC0415
+    from codebase_mcp.tools.answers import history_filters  # noqa: PLC0415 - not for the handshake
 
-    report = await answer(
-        caller.app,
-        arguments.query,
+    filters = {name: getattr(arguments, name) for name in ("path", "author", "since", "until")}
+    report = await caller.app.history.search(
+        arguments.query or "",
         arguments.collection,
-        caller.identity,
-        repository=named_repository(arguments.repository_id),
-        path=arguments.path,
-        author=arguments.author,
-        since=arguments.since,
-        until=arguments.until,
+        history_filters(**filters),
         limit=_limit(caller, arguments),
+        identity=caller.identity,
+        repository=named_repository(arguments.repository_id),
     )
     if caller.replies == "text":
         from codebase_mcp.tools.replies.changes import history_text  # noqa: PLC0415
@@ -264,11 +251,7 @@ async def _search_history(caller: Caller, arguments: Vcs) -> VcsReply:
 
 
 def _limit(caller: Caller, arguments: Vcs) -> int:
-    """The limit of a search, with the bounds that search_code has for this caller.
-
-    Raises:
-        InvalidInput: it is out of bounds.
-    """
+    """The limit of a search, with the bounds that search_code has for this caller."""
     if arguments.limit is None:
         return DEFAULT_RESULTS
     search = tool_named("search_code").arguments_for(caller.given)

@@ -4,26 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated
 from uuid import UUID
 
 from pydantic import ConfigDict, Field
 
 from codebase_mcp.errors import InvalidInput
+from codebase_mcp.records.page import Paging
 from codebase_mcp.records.vocabulary import WorkItemStatus, WorkItemType
+from codebase_mcp.tools import fields
 from codebase_mcp.tools.arguments import Arguments
-from codebase_mcp.tools.fields import (
-    AnchorReply,
-    Anchors,
-    Offset,
-    PageCursor,
-    ProjectId,
-    ProjectReply,
-    RecordReply,
-    anchor_lines,
-    places_of,
-    publish_no_defaults,
-)
 from codebase_mcp.tools.reply import ReplyPart
 from codebase_mcp.tools.rules import record_id, text
 from codebase_mcp.tools.text import INDENT, body, joined, page
@@ -53,19 +43,19 @@ class CreateWorkItem(Arguments):
     parent_id: Annotated[
         UUID | None, PARENT_ID, Field(description="The item it is a part of; none: a root.")
     ] = None
-    anchors: Anchors = None
-    project_id: ProjectId = None
+    anchors: fields.Anchors = None
+    project_id: fields.ProjectId = None
 
 
 class UpdateWorkItem(Arguments):
-    model_config = ConfigDict(json_schema_extra=publish_no_defaults)
+    model_config = ConfigDict(json_schema_extra=fields.publish_no_defaults)
 
     work_item_id: WorkItemId
     title: Title = ""
     description: Description = None
     status: Annotated[WorkItemStatus, Field(description="How far it is.")] = "planned"
-    anchors: Anchors = None
-    project_id: ProjectId = None
+    anchors: fields.Anchors = None
+    project_id: fields.ProjectId = None
 
 
 class QueryWorkItems(Arguments):
@@ -78,14 +68,14 @@ class QueryWorkItems(Arguments):
         bool, Field(description="With parent_id: everything below, not only children.")
     ] = False
     limit: Annotated[int, Field(ge=1, le=100, description="Items at most.")] = 50
-    offset: Offset = 0
-    cursor: PageCursor = None
-    project_id: ProjectId = None
+    offset: fields.Offset = 0
+    cursor: fields.PageCursor = None
+    project_id: fields.ProjectId = None
 
 
 class GetWorkItemHierarchy(Arguments):
     work_item_id: WorkItemId
-    project_id: ProjectId = None
+    project_id: fields.ProjectId = None
 
 
 class WorkItemPart(ReplyPart):
@@ -102,10 +92,9 @@ class WorkItemPart(ReplyPart):
     created_at: datetime
     updated_at: datetime
     completed_at: datetime | None = Field(description="null unless its status is completed.")
-    anchors: list[AnchorReply]
+    anchors: list[fields.AnchorReply]
 
     def line(self) -> str:
-        """The item in a line."""
         review = any(anchor.state == "needs_review" for anchor in self.anchors)
         return joined(
             str(self.id),
@@ -116,27 +105,25 @@ class WorkItemPart(ReplyPart):
         )
 
 
-class WorkItemReply(RecordReply, WorkItemPart):
+class WorkItemReply(fields.RecordReply, WorkItemPart):
     """A new or changed work item."""
 
     def text_lines(self) -> Iterator[str]:
-        """The item in a line, and where its anchors are."""
         yield self.line()
-        yield from anchor_lines(self.anchors)
+        yield from fields.anchor_lines(self.anchors)
 
 
-class WorkItemsReply(ProjectReply):
+class WorkItemsReply(fields.ProjectReply):
     work_items: list[WorkItemPart] = Field(default=[], description="Newest first.")
     total: int = Field(default=0, description="Matching items in all, whatever the limit.")
     next_cursor: str | None = Field(default=None, description="For the next page; null: no more.")
 
     def text_lines(self) -> Iterator[str]:
-        """A line an item."""
         yield page(len(self.work_items), self.total, "work items", self.next_cursor)
         yield from (item.line() for item in self.work_items)
 
 
-class HierarchyReply(ProjectReply):
+class HierarchyReply(fields.ProjectReply):
     work_item: WorkItemPart
     ancestors: list[WorkItemPart] = Field(description="The root first.")
     children: list[WorkItemPart] = Field(description="Oldest first.")
@@ -156,7 +143,7 @@ class HierarchyReply(ProjectReply):
             yield INDENT * depth + item.line()
         lead = INDENT * len(chain)
         yield from (lead + line for line in body("description", self.work_item.description))
-        yield from (lead + line for line in anchor_lines(self.work_item.anchors))
+        yield from (lead + line for line in fields.anchor_lines(self.work_item.anchors))
         open_items = [(len(chain), item) for item in reversed(below.get(self.work_item.id, []))]
         while open_items:
             depth, item = open_items.pop()
@@ -183,7 +170,7 @@ async def create_work_item(caller: Caller, arguments: CreateWorkItem) -> WorkIte
             description=arguments.description,
             status=arguments.status,
             parent_id=arguments.parent_id,
-            anchors=places_of(arguments.anchors),
+            anchors=fields.places_of(arguments.anchors),
         )
     return WorkItemReply.of(project, item)
 
@@ -195,10 +182,7 @@ async def update_work_item(caller: Caller, arguments: UpdateWorkItem) -> WorkIte
     """
     from codebase_mcp.records.work_items import update_work_item as update  # noqa: PLC0415
 
-    given = arguments.model_fields_set - {"work_item_id", "project_id"}
-    changes: dict[str, Any] = {name: getattr(arguments, name) for name in given}
-    if "anchors" in changes:
-        changes["anchors"] = places_of(arguments.anchors)
+    changes = fields.changes_in(arguments, "work_item_id")
     async with caller.enter(arguments.project_id) as project:
         item = await update(project.tx, arguments.work_item_id, changes)
     return WorkItemReply.of(project, item)
@@ -207,17 +191,13 @@ async def update_work_item(caller: Caller, arguments: UpdateWorkItem) -> WorkIte
 @TOOLSET.tool("List work items", READS)
 async def query_work_items(caller: Caller, arguments: QueryWorkItems) -> WorkItemsReply:
     """List work items, newest first. For a whole tree use get_work_item_hierarchy."""
-    from codebase_mcp.records.page import Paging  # noqa: PLC0415
     from codebase_mcp.records.work_items import query_work_items as find  # noqa: PLC0415
 
     if arguments.include_descendants and arguments.parent_id is None:
-        raise InvalidInput.of(
-            "parent_id",
-            None,
-            "Field required with include_descendants: parent_id",
-            rule="required with include_descendants",
-            hint="Without include_descendants all items are listed, whatever they are below.",
-        )
+        message = "Field required with include_descendants: parent_id"
+        hint = "Without include_descendants all items are listed, whatever they are below."
+        rule = "required with include_descendants"
+        raise InvalidInput.of("parent_id", None, message, rule=rule, hint=hint)
     paging = Paging.asked(arguments.limit, arguments.offset, arguments.cursor)
     async with caller.enter(arguments.project_id, readonly=True) as project:
         page = await find(
@@ -228,9 +208,7 @@ async def query_work_items(caller: Caller, arguments: QueryWorkItems) -> WorkIte
             parent_id=arguments.parent_id,
             below=arguments.include_descendants,
         )
-    return WorkItemsReply.of(
-        project, work_items=page.items, total=page.total, next_cursor=page.next_cursor
-    )
+    return WorkItemsReply.of(project, page, work_items=page.items)
 
 
 @TOOLSET.tool("Show a work item's tree", READS)
@@ -244,12 +222,5 @@ async def get_work_item_hierarchy(
 
     async with caller.enter(arguments.project_id, readonly=True) as project:
         tree = await get_hierarchy(project.tx, arguments.work_item_id)
-    return HierarchyReply.of(
-        project,
-        work_item=tree.item,
-        ancestors=tree.ancestors,
-        children=tree.children,
-        descendants=tree.descendants,
-        descendants_total=tree.descendants_total,
-        truncated=tree.descendants_total > len(tree.descendants),
-    )
+    is_cut = tree.descendants_total > len(tree.descendants)
+    return HierarchyReply.of(project, tree, work_item=tree.item, truncated=is_cut)

@@ -25,6 +25,7 @@ STATUSES = {
 UNAVAILABLE = 503
 # An embedded server restarts within this time.
 RETRY_AFTER_S = 5
+_COMPACT: Any = {"separators": (",", ":"), "allow_nan": False}
 
 
 class Json(Response):
@@ -34,9 +35,9 @@ class Json(Response):
 
     def render(self, content: Any) -> bytes:
         try:
-            return _compact(content).encode()
+            return json.dumps(content, ensure_ascii=False, **_COMPACT).encode()
         except UnicodeEncodeError:  # a lone surrogate from a client's input
-            return _compact(content, ensure_ascii=True).encode()
+            return json.dumps(content, **_COMPACT).encode()
 
 
 def error_answer(error: CodebaseError, status: int | None = None) -> Json:
@@ -60,7 +61,3 @@ async def refuse(request: Request, error: Exception) -> Json:
         answer = error_answer(InvalidInput(reason), error.status_code)
     answer.headers.update(error.headers or {})
     return answer
-
-
-def _compact(content: Any, *, ensure_ascii: bool = False) -> str:
-    return json.dumps(content, ensure_ascii=ensure_ascii, separators=(",", ":"), allow_nan=False)

@@ -13,7 +13,6 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from ipaddress import ip_network
-from typing import TYPE_CHECKING
 
 from fastmcp.server.auth import AccessToken, RemoteAuthProvider
 from fastmcp.server.auth.providers.jwt import JWTVerifier
@@ -22,24 +21,17 @@ from mcp.server.auth.routes import build_resource_metadata_url
 from pydantic import AnyHttpUrl
 from starlette.datastructures import Headers
 from starlette.requests import HTTPConnection
+from starlette.routing import Route
+from starlette.types import Scope
 
 from codebase_mcp.access.identity import SCOPES, Access, Identity, address_of, is_loopback
 from codebase_mcp.access.keys import PREFIX, BrowserSessions, Key, KeyRing
 from codebase_mcp.database.connection import Database
-from codebase_mcp.errors import (
-    CodebaseError,
-    DatabaseUnavailable,
-    PermissionDenied,
-    ShuttingDown,
-)
+from codebase_mcp.errors import CodebaseError, DatabaseUnavailable, PermissionDenied, ShuttingDown
 from codebase_mcp.settings.loading import Settings
 from codebase_mcp.tools.callers import owner_of
 from codebase_mcp.web.pages.site import SESSION_COOKIE
 from codebase_mcp.web.peers import is_own_user
-
-if TYPE_CHECKING:
-    from starlette.routing import Route
-    from starlette.types import Scope
 
 _log = logging.getLogger(__name__)
 
@@ -76,16 +68,14 @@ class Callers:
             NotAdmitted: the address is not allowed.
         """
         client = scope.get("client")
-        if self._networks and not self._is_allowed(client and client[0]):
+        address = address_of((client and client[0]) or "")
+        is_allowed = address is not None and any(address in part for part in self._networks)
+        if self._networks and not is_allowed:
             raise NotAdmitted(
                 "This address may not call",
                 "The operator of the server allows networks by --allow-ip.",
                 status=403,
             )
-
-    def _is_allowed(self, host: str | None) -> bool:
-        address = address_of(host or "")
-        return address is not None and any(address in network for network in self._networks)
 
     async def identify(self, scope: Scope, *, is_page: bool = False) -> Identity:
         """The caller, with its rights.
@@ -122,7 +112,6 @@ class Callers:
             return await self._sessions.begin(identity, text, ends_at=ends_at)
 
     async def sign_out(self, cookie: str) -> None:
-        """End a session."""
         with _private_faults():
             await self._sessions.end(cookie)
 
@@ -192,7 +181,6 @@ def _private_faults() -> Iterator[None]:
 
 
 def _holder_of(scope: Scope, key: Key) -> Identity:
-    """The identity of the holder of a key."""
     token = AccessToken(token="", client_id=key.owner, scopes=sorted(key.scopes))
     return replace(_enter(scope, token, key.access), key_id=key.id)
 

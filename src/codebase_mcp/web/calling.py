@@ -15,7 +15,6 @@ from codebase_mcp.errors import CodebaseError, InvalidInput, forget_locals
 from codebase_mcp.telemetry.stopwatch import continued
 from codebase_mcp.tools.arguments import error_value
 from codebase_mcp.tools.callers import identity_in
-from codebase_mcp.tools.calling import no_progress
 from codebase_mcp.tools.catalog import unknown_tool
 from codebase_mcp.tools.reply import unexpected
 from codebase_mcp.tools.running import until_hang_up
@@ -54,8 +53,8 @@ class ToolEndpoint:
             body = await read_object(request, most)
             arguments = _with_project(request, body)
             with continued(request.headers):
-                call = self._holder.call(spec, arguments, caller, no_progress)
-                return Json(await until_hang_up(request, call))
+                call = self._holder.reply(spec, arguments, caller)
+                return Json((await until_hang_up(request, call)).as_json())
         except Refused as error:
             return error_answer(error, error.status)
         except CodebaseError as error:
@@ -74,11 +73,7 @@ class ToolEndpoint:
 
 
 def _with_project(request: Request, arguments: dict[str, Any]) -> dict[str, Any]:
-    """The arguments in the body, and the project in the query; nothing else belongs there.
-
-    Raises:
-        InvalidInput: naming the parameter.
-    """
+    """The arguments in the body, and the project in the query; nothing else belongs there."""
     for name, value in request.query_params.multi_items():
         if name != IN_QUERY:
             message = f"Parameters belong in the body, not in the query: {error_value(name)}"
@@ -94,11 +89,7 @@ def _with_project(request: Request, arguments: dict[str, Any]) -> dict[str, Any]
 
 
 async def read_object(request: Request, most: int = MAX_BODY_BYTES) -> dict[str, Any]:
-    """The JSON object in the body of a request.
-
-    Raises:
-        InvalidInput: the body is not a JSON object, or too large.
-    """
+    """The JSON object in the body of a request."""
     content_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if content_type != "application/json":
         raise Refused(415, "The content type must be application/json", "Send a JSON object.")

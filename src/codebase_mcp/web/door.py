@@ -8,27 +8,22 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from fastmcp.server.http import HostOriginGuardMiddleware
 from starlette.middleware import Middleware
 from starlette.responses import RedirectResponse, Response
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from codebase_mcp.access.identity import is_loopback, peer_of
 from codebase_mcp.errors import CodebaseError, InvalidInput
+from codebase_mcp.settings.loading import Settings
 from codebase_mcp.tools.callers import enter_identity, identity_of
 from codebase_mcp.web.answers import error_answer
-from codebase_mcp.web.authentication import EVERY_ADDRESS, NotAdmitted
+from codebase_mcp.web.authentication import EVERY_ADDRESS, Callers, NotAdmitted
 from codebase_mcp.web.limits import RateLimit, caller_of
 from codebase_mcp.web.pages.routes import PATHS, WHOLE_PAGES
 from codebase_mcp.web.pages.site import OPEN_PATHS, SIGN_IN, link
 from codebase_mcp.web.shutdown import EndableStreams
-
-if TYPE_CHECKING:
-    from starlette.types import ASGIApp, Receive, Scope, Send
-
-    from codebase_mcp.settings.loading import Settings
-    from codebase_mcp.web.authentication import Callers
 
 # They tell orchestrators that the server works, and nothing else.
 OPEN = ("/health/live", "/health/ready")
@@ -134,17 +129,8 @@ def _sign_in_form(scope: Scope, path: str, *, is_refused: bool) -> str:
     return link(scope.get("root_path", ""), SIGN_IN, next=asked, wrong=wrong)
 
 
-def door_of(settings: Settings, callers: Callers) -> Middleware:
-    """The door of an app with these settings."""
-    return Middleware(Door, callers=callers, requests_per_minute=settings.requests_per_minute)
-
-
 def require_keys(settings: Settings, *, has_key: bool) -> None:
-    """Refuse to listen for other machines if any of them could call.
-
-    Raises:
-        InvalidInput: no key exists, and no setting tells how callers are identified.
-    """
+    """Refuse to listen for other machines if any of them could call."""
     if is_loopback(settings.host) or settings.no_auth or settings.jwt_issuer or has_key:
         return
     raise InvalidInput(
@@ -173,11 +159,7 @@ def guard_of(settings: Settings) -> Middleware:
 
 
 def require_known_names(settings: Settings) -> None:
-    """Refuse to listen for other machines unless the settings name the allowed hosts.
-
-    Raises:
-        InvalidInput: the address is no loopback address, and no host is allowed.
-    """
+    """Refuse to listen for other machines unless the settings name the allowed hosts."""
     if is_loopback(settings.host) or settings.allowed_hosts:
         return
     raise InvalidInput(

@@ -47,7 +47,9 @@ class HealthEndpoints:
 
     async def health(self, _: Request) -> Json:
         """The state of everything; 503 if nothing works."""
-        database, embedder = map(_connected, await self._look())
+        database, embedder = (
+            CONNECTED if problem is None else "disconnected" for problem in await self._look()
+        )
         # Without the embedder records still work; without the database nothing does.
         status = "healthy" if embedder == CONNECTED else "degraded"
         if database != CONNECTED:
@@ -74,7 +76,6 @@ class HealthEndpoints:
         return Json({"status": status, "reasons": reasons}, UNAVAILABLE if reasons else 200)
 
     async def close(self) -> None:
-        """Cancel running checks."""
         await self._database.close()
         await self._embedder.close()
 
@@ -134,10 +135,6 @@ async def _reach_embedder(app: App) -> None:
 
     embedder = app.models.embedder
     await (embedder.check() if isinstance(embedder, RemoteEmbedder) else embedder.identify())
-
-
-def _connected(problem: str | None) -> str:
-    return CONNECTED if problem is None else "disconnected"
 
 
 def _reasons(problems: Iterable[str | None]) -> list[str]:

@@ -46,7 +46,7 @@ from codebase_mcp.tools.toolset import ToolSpec
 from codebase_mcp.web.answers import Json, refuse
 from codebase_mcp.web.authentication import Callers
 from codebase_mcp.web.calling import ToolEndpoint
-from codebase_mcp.web.door import door_of, guard_of
+from codebase_mcp.web.door import Door, guard_of
 from codebase_mcp.web.health import HealthEndpoints
 from codebase_mcp.web.limits import LoadShedding, RequestBodies
 from codebase_mcp.web.pages.apps import server_with_apps
@@ -120,7 +120,7 @@ def asgi_app_of(server: FastMCP[None], holder: AppHolder, settings: Settings) ->
             Middleware(RequestBodies),
             guard_of(settings),
             Middleware(LoadShedding, holder.queue),
-            door_of(settings, callers),
+            Middleware(Door, callers, settings.requests_per_minute),
         ],
         exception_handlers={HTTPException: refuse},
         lifespan=lifespan,

@@ -18,11 +18,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import Any, Literal, cast
 
 import h11
 import uvicorn
 from starlette.applications import Starlette
+from starlette.types import Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from codebase_mcp.errors import InternalError, InvalidInput
@@ -31,9 +32,6 @@ from codebase_mcp.tools.server import AppHolder
 from codebase_mcp.web.answers import UNAVAILABLE, error_answer
 from codebase_mcp.web.peers import PEER, Peer
 from codebase_mcp.web.shutdown import REPLY_S, EndableStreams, Shutdown
-
-if TYPE_CHECKING:
-    from starlette.types import Receive, Scope, Send
 
 # Longer than clients and proxies keep idle connections (httpx 5 s, nginx 60 s): if the server
 # closed a connection first, a request might be on its way.
@@ -51,11 +49,7 @@ Part = Literal["head", "body", "response"]
 
 
 def bind(host: str, port: int) -> list[socket.socket]:
-    """Sockets on every address of the host, all on the same port.
-
-    Raises:
-        InvalidInput: the port is in use, or the address does not belong to this machine.
-    """
+    """Sockets on every address of the host, all on the same port."""
     sockets: list[socket.socket] = []
     try:
         for family, address in _addresses(host, port):

@@ -10,10 +10,10 @@ import asyncio
 import os
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from types import FrameType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import anyio
 
@@ -48,8 +48,23 @@ class Shutdown:
         return self._begun.is_set()
 
     async def wait(self) -> None:
-        """Wait until the shutdown begins."""
         await self._begun.wait()
+
+    async def run(
+        self, work: Coroutine[Any, Any, None], stop: Callable[[], None] | None = None
+    ) -> None:
+        """Work until that ends, or until the shutdown begins: then ``stop`` is called, and it is
+        cancelled."""
+        task, stopping = asyncio.create_task(work), asyncio.create_task(self.wait())
+        await asyncio.wait([task, stopping], return_when=asyncio.FIRST_COMPLETED)
+        stopping.cancel()
+        if not task.done():
+            if stop is not None:
+                stop()
+            task.cancel()
+            await asyncio.wait([task])
+        if not task.cancelled():
+            task.result()
 
     def begin(self) -> None:
         """Begin the shutdown; it cannot be undone."""
@@ -97,7 +112,6 @@ class EndableStreams:
         self._open: set[_Exchange] = set()
 
     def end(self) -> None:
-        """End all that are open."""
         for exchange in list(self._open):
             exchange.hang_up()
 

@@ -44,11 +44,7 @@ _SHORT_LIVES = 3
 async def serve_with_workers(
     settings: Settings, sockets: Sequence[socket.socket], shutdown: Shutdown
 ) -> None:
-    """Keep the workers running until shutdown, then stop them.
-
-    Raises:
-        InternalError: they exit right after their start.
-    """
+    """Keep the workers running until shutdown, then stop them."""
     shared = Path(tempfile.mkdtemp(prefix="codebase-mcp-metrics-"))
     share_metrics_in(shared)
     workers: list[_Worker] = []
@@ -63,7 +59,9 @@ async def serve_with_workers(
             for worker in workers:
                 if worker.process.exitcode is None or shutdown.has_begun:
                     continue
-                short_lives = short_lives + 1 if worker.age_s < _SHORT_LIFE_S else 0
+                short_lives = (
+                    short_lives + 1 if time.monotonic() - worker.started < _SHORT_LIFE_S else 0
+                )
                 _forget(worker.process, shared)
                 if short_lives >= _SHORT_LIVES:
                     raise InternalError(
@@ -90,14 +88,9 @@ class _Worker:
     def start(self) -> None:
         # Not daemonic, as daemonic processes may not have children, which index runs start.
         self.process = get_context("spawn").Process(target=_work, args=self._arguments)
-        self._started = time.monotonic()
+        self.started = time.monotonic()
         with block_sigint_in_children():  # we terminate them ourselves
             self.process.start()
-
-    @property
-    def age_s(self) -> float:
-        """The time since its process was started."""
-        return time.monotonic() - self._started
 
 
 def _forget(process: SpawnProcess, shared: Path) -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
+from importlib.resources import files
 from pathlib import Path
 from typing import Any, Literal
 
@@ -139,10 +140,6 @@ def _opencode(launch: Launch) -> Entry:
     return entry | ({"environment": dict(launch.env)} if launch.env else {})
 
 
-def _copilot(launch: Launch) -> Entry:
-    return {"type": "local", **_plain(launch), "tools": ["*"]}
-
-
 def _http(url: str) -> Entry:
     return {"type": "http", "url": url}
 
@@ -162,10 +159,6 @@ def _folder(variable: str, default: str, *parts: str) -> Place:
 
 def _application(*parts: str) -> Place:
     return lambda machine: machine.applications.joinpath(*parts)
-
-
-def _claude_json(machine: Machine) -> Path:
-    return machine.folder("CLAUDE_CONFIG_DIR") / ".claude.json"
 
 
 def _opencode_json(machine: Machine) -> Path:
@@ -193,7 +186,7 @@ _ABOUT = "description: How to find code with the codebase-mcp server"
 CLIENTS = (
     Client(
         "claude-code", "Claude Code", ("claude",), (_folder("CLAUDE_CONFIG_DIR", ".claude"),),
-        _claude_json, (".mcp.json",), _SERVERS, _stdio, _http,
+        _folder("CLAUDE_CONFIG_DIR", "", ".claude.json"), (".mcp.json",), _SERVERS, _stdio, _http,
         _folder("CLAUDE_CONFIG_DIR", ".claude", "CLAUDE.md"), ("CLAUDE.md",),
         afterwards="Start a new session; /mcp shows the server.",
         user_skills=_folder("CLAUDE_CONFIG_DIR", ".claude", "skills"),
@@ -282,7 +275,8 @@ CLIENTS = (
     Client(
         "copilot-cli", "GitHub Copilot CLI", ("copilot",), (_folder("COPILOT_HOME", ".copilot"),),
         _folder("COPILOT_HOME", ".copilot", "mcp-config.json"), (".github/mcp.json",), _SERVERS,
-        _copilot, lambda url: {**_http(url), "tools": ["*"]},
+        lambda launch: {"type": "local", **_plain(launch), "tools": ["*"]},
+        lambda url: {**_http(url), "tools": ["*"]},
         _folder("COPILOT_HOME", ".copilot", "copilot-instructions.md"), _COPILOT_RULES,
         afterwards="Start a new session; /mcp show lists the server.",
         user_skills=_folder("COPILOT_HOME", ".copilot", "skills"), project_skills=".github/skills",
@@ -334,39 +328,7 @@ _DESCRIPTION = (
 )
 # Some clients read only the first line of a value.
 SKILL_HEADER = f"---\nname: {SKILL_NAME}\ndescription: {_DESCRIPTION}\n---\n"
-SKILL = f"""\
-# Find code with codebase-mcp search
-
-Run it in the repository:
-
-    codebase-mcp search "retry a failed request with backoff. RetryPolicy backoff_delay"
-    codebase-mcp search SessionInterface.open_session
-
-{ASK} {INDEXED} The tool `search_code` of the codebase-mcp server answers the same: use it where
-you have it.
-
-## When
-
-- To find where something is done, decided, defined or configured.
-- For callers, uses and implementations of a name: `codebase-mcp symbol callers NAME` (or
-  `references`, `implementations`).
-- {GREP}
-- What a task needs (an issue, a trace, test output): `pytest 2>&1 | codebase-mcp context`.
-
-## The reply
-
-    1. src/app/sessions.py:307-332  0.98  SessionInterface.open_session
-    307  def open_session(self, request):
-      …   [20 lines]
-       also 335-379 save_session 0.97
-
-- Each place: path, the lines of the whole definition, how likely it is meant (0 to 1), its name;
-  `also` names further places of the same file.
-- {STOP} {ABSENT}
-- "Nothing found" means that nothing has to do with the question: ask in the words that it
-  suggests, or search for a name.
-
-## Narrower
-
-- `--limit 3`, `--directory src/auth` (`*` and `**` work), `--file-type py`
-- `--context 5` shows more lines around, `--json` is for programs."""
+SKILL = (
+    files("codebase_mcp.cli.setup").joinpath("skill.md").read_text("utf-8").rstrip("\n")
+    .format(ASK=ASK, INDEXED=INDEXED, STOP=STOP, ABSENT=ABSENT, GREP=GREP)
+)  # fmt: skip

@@ -113,7 +113,6 @@ def _target(options: argparse.Namespace, settings: Settings) -> SetupTarget:
 
 
 def _problems_of_key(options: argparse.Namespace) -> list[str]:
-    """The problems with the variable for the key."""
     from codebase_mcp.access.keys import PREFIX  # noqa: PLC0415 - only where a key is needed
 
     if not options.http:

@@ -137,8 +137,7 @@ def _span(text: str) -> tuple[int, int] | None:
 
 
 _STRING_OR_COMMENT = re.compile(
-    r'"""(?:[^\\]|\\.)*?"{3,5}|\'\'\'.*?\'{3,5}|"(?:[^"\\\n]|\\.)*"|\'[^\'\n]*\'|#[^\n]*',
-    re.DOTALL,
+    r'"""(?:[^\\]|\\.)*?"{3,5}|\'\'\'.*?\'{3,5}|"(?:[^"\\\n]|\\.)*"|\'[^\'\n]*\'|#[^\n]*', re.DOTALL
 )
 _HEADER = re.compile(r"^(\ufeff?[ \t]*)\[", re.MULTILINE)
 

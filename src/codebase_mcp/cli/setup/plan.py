@@ -329,7 +329,6 @@ class Planner:
 
 
 def entry_edit(client: Client, target: SetupTarget) -> Edit:
-    """The edit of a client's configuration."""
     value = client.local(target.launch)
     if target.url is not None:
         if client.remote is None:

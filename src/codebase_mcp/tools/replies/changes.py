@@ -67,7 +67,6 @@ def comparison_text(
 
 
 def _totals(differences: Differences) -> str:
-    """How many files and lines differ."""
     files = counted(differences.total, "file")
     if not differences.has_details:
         return f"{files} changed"

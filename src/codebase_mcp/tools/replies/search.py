@@ -14,13 +14,7 @@ from typing import TYPE_CHECKING
 from codebase_mcp.chunking.lines import split_lines
 from codebase_mcp.model import WORKTREE
 from codebase_mcp.printable import printable_line
-from codebase_mcp.search.help import (
-    NO_HINT,
-    exact_note,
-    is_elsewhere,
-    secondary_note,
-    state_note,
-)
+from codebase_mcp.search.help import NO_HINT, exact_note, is_elsewhere, secondary_note, state_note
 from codebase_mcp.settings.table import DEFAULT_REPLY_CHARS
 from codebase_mcp.tools.replies.excerpts import Around, ShownLine, numbered, shown_lines
 from codebase_mcp.tools.text import scope_note, shown_path, size_of
@@ -82,7 +76,6 @@ class _Block:
     last_line: int
 
     def lines(self) -> list[str]:
-        """The heading, the code and the details."""
         return [self.heading, *numbered(self.code, self.last_line), *self.details]
 
 

@@ -88,15 +88,10 @@ class _Text:
         if self._report.question.body:
             return self._bodies()
         if facts.used:
-            meant = [use for use in facts.used if use.definition is not None]
             rows = [
-                self._row(
-                    0,
-                    use.definition.file,
-                    f"{self._definition(use.definition)} {_why(use.confidence, use.reason)}",
-                )
-                for use in meant
-                if use.definition is not None
+                self._row(0, d.file, f"{self._definition(d)} {_why(use.confidence, use.reason)}")
+                for use in facts.used
+                if (d := use.definition) is not None
             ]
             return self._fitted([f"used at {self._subject}:"], rows)
         count = len(facts.definitions)

@@ -94,8 +94,7 @@ async def _answer(
             limit=_FILES,
         ),
     )
-    reply_chars = (await site.holder.get()).settings.reply_chars
-    text = context_text(report, min(SIZE * reply_chars, MAX_REPLY_CHARS))
+    text = context_text(report, min(SIZE * site.settings.reply_chars, MAX_REPLY_CHARS))
     return {
         "report": report,
         "groups": await asyncio.to_thread(lambda: list(_groups(report))),

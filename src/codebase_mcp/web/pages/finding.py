@@ -11,6 +11,7 @@ from markupsafe import Markup, escape
 from starlette.requests import Request
 
 from codebase_mcp.app.evaluation.scoring import CHARS_PER_TOKEN
+from codebase_mcp.app.text_scan import TextQuestion
 from codebase_mcp.errors import InvalidInput
 from codebase_mcp.model import WORKTREE
 from codebase_mcp.printable import printable
@@ -18,8 +19,8 @@ from codebase_mcp.search.exact import FileMatches
 from codebase_mcp.search.help import state_note
 from codebase_mcp.search.scope import FileFilters
 from codebase_mcp.search.text_pattern import TextMatcher, TextQuery
-from codebase_mcp.tools import answers
 from codebase_mcp.tools.replies.exact import exact_text, folded, looks_like_regex
+from codebase_mcp.tools.rules import check_ref
 from codebase_mcp.tools.text import KIND_GROUPS, folders_of
 from codebase_mcp.web.pages.site import Site
 
@@ -87,11 +88,10 @@ class Group:
     folders: list[Folder]
 
 
-async def find(
-    site: Site, request: Request, chosen: str, filters: FileFilters, *, limit: int
-) -> dict[str, Any]:
+async def find(site: Site, request: Request, chosen: str, filters: FileFilters) -> dict[str, Any]:
     """The values of the template for exact text; ``problem`` says why a pattern is invalid."""
     params = request.query_params
+    limit = shown_count(params.get("limit", ""), _SHOWN, _MOST)
     query = TextQuery(
         params["q"],
         regex="regex" in params,
@@ -106,18 +106,19 @@ async def find(
     report = await site.run(
         request,
         "find_text",
-        lambda app, user: answers.find_text(
-            app,
-            query,
+        lambda app, user: app.exact.find(
+            TextQuestion(
+                query,
+                replace(filters, repository_id=None),
+                ref=check_ref(params.get("ref", "").strip() or None),
+                limit=limit,
+            ),
             chosen,
             user,
-            filters=replace(filters, repository_id=None),
             repository=filters.repository_id,
-            ref=params.get("ref", "").strip() or None,
-            limit=limit,
         ),
     )
-    text = exact_text(report, (await site.holder.get()).settings.reply_chars)
+    text = exact_text(report, site.settings.reply_chars)
     shown = sum(len(matches.lines) for matches in report.files)
     return values | {
         "report": report,
@@ -132,9 +133,9 @@ async def find(
     }
 
 
-def limit_of(text: str) -> int:
-    """How many lines a page shows."""
-    return min(max(int(text), 1), _MOST) if text.isascii() and text.isdigit() else _SHOWN
+def shown_count(text: str, usual: int, most: int) -> int:
+    """How many entries of a list an address asks for."""
+    return min(max(int(text), 1), most) if text.isascii() and text.isdigit() else usual
 
 
 def groups_of(report: TextReport) -> Iterator[Group]:

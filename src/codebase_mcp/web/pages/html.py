@@ -109,7 +109,6 @@ def ago(at: datetime | str | None) -> str:
 
 
 def size(count: int) -> str:
-    """A number of bytes."""
     for unit, name in ((10**9, "GB"), (10**6, "MB"), (10**3, "KB")):
         if count >= unit:
             return f"{count / unit:.1f} {name}"

@@ -64,14 +64,7 @@ async def index(site: Site, request: Request) -> Response:
         if request.query_params.get("project"):
             raise
         shown, progress = [], {"state": None, "jobs": {}}  # the default project, never indexed
-    return site.page(
-        request,
-        "index.html",
-        projects=projects,
-        shown=shown,
-        most=_FILES,
-        **progress,
-    )
+    return site.page(request, "index.html", projects=projects, shown=shown, most=_FILES, **progress)
 
 
 async def events(site: Site, request: Request) -> Response:
@@ -141,7 +134,6 @@ async def cancel(site: Site, request: Request) -> Response:
 
 
 async def remove(site: Site, request: Request) -> Response:
-    """Remove a repository from the index."""
     form = await form_of(request)
     project = form.get("project") or DEFAULT_ID
     # Without an id the tool would clear the whole project.

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from uuid import UUID
 
 from starlette.requests import Request
@@ -19,18 +19,15 @@ from codebase_mcp.app.history import changes_of
 from codebase_mcp.errors import InvalidInput, NotFound
 from codebase_mcp.model import WORKTREE, Symbol
 from codebase_mcp.records.anchors import Note, notes_in_file
+from codebase_mcp.search.history import LastChange
 from codebase_mcp.source.commit_log import Lines
-from codebase_mcp.symbols.answer import SymbolQuestion
+from codebase_mcp.symbols.answer import SymbolQuestion, TreeOutline
 from codebase_mcp.symbols.definition import File
 from codebase_mcp.symbols.lookup import clean_path
 from codebase_mcp.tools.callers import identity_in
 from codebase_mcp.tools.rules import check_repository_id
 from codebase_mcp.web.pages.html import Line, coloured
 from codebase_mcp.web.pages.site import Site, projects_of, require
-
-if TYPE_CHECKING:
-    from codebase_mcp.search.history import LastChange
-    from codebase_mcp.symbols.answer import TreeOutline
 
 _RANGE = re.compile(r"([0-9]{1,7})(?:-([0-9]{1,7}))?")
 # A longer file is shown in parts.
@@ -54,11 +51,7 @@ class Entry:
 
 
 async def file(site: Site, request: Request) -> Response:
-    """A file, or a directory with its entries.
-
-    Raises:
-        NotFound: neither is indexed.
-    """
+    """A file, or a directory with its entries."""
     require(request, "read")
     projects = await projects_of(site, request)
     repository = _repository(request, projects.repositories)
@@ -119,11 +112,7 @@ def _repository(request: Request, repositories: Sequence[dict[str, Any]]) -> UUI
 
 
 def _exact(outline: TreeOutline, path: str) -> tuple[File, tuple[Symbol, ...]] | None:
-    """The file at the path, unless a directory is there.
-
-    Raises:
-        NotFound: only files whose paths end so are indexed.
-    """
+    """The file at the path, unless a directory is there."""
     for outlined in outline.files:
         if outlined.file.path == path:
             return outlined.file, outlined.definitions

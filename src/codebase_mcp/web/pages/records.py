@@ -6,9 +6,10 @@ Lists are shown page by page, the newest first; ``after`` in an address is the c
 from __future__ import annotations
 
 import json
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
+from itertools import groupby
 from typing import TYPE_CHECKING, Any, cast, get_args
 from uuid import UUID
 
@@ -21,12 +22,7 @@ from codebase_mcp.records.memory import Observation, page_of_observations
 from codebase_mcp.records.page import Page, Paging
 from codebase_mcp.records.sessions import ListedSession, newest_sessions
 from codebase_mcp.records.vocabulary import ObservationType, TaskStatus
-from codebase_mcp.records.work_items import (
-    Tree,
-    get_hierarchy,
-    in_order,
-    page_of_trees,
-)
+from codebase_mcp.records.work_items import Tree, get_hierarchy, in_order, page_of_trees
 from codebase_mcp.tools.rules import check_record_id
 from codebase_mcp.web.pages.site import Content, Projects, Site, projects_of, require
 
@@ -81,7 +77,6 @@ async def memory(site: Site, request: Request) -> Response:
     question, session = params.get("q", "").strip(), params.get("session", "").strip() or None
     kind = cast(ObservationType | None, _choice(request, "type", get_args(ObservationType)))
     sessions: list[ListedSession] = []
-    observations: Iterable[Any]
     if question:
         reply = await site.call(
             request,
@@ -94,7 +89,7 @@ async def memory(site: Site, request: Request) -> Response:
             observation_type=kind,
             session_id=session,
         )
-        observations = reply["observations"]
+        days = {"": reply["observations"]}
         part = Part(len(reply["observations"]), None, {})
     else:
 
@@ -105,14 +100,16 @@ async def memory(site: Site, request: Request) -> Response:
 
         page, sessions = await _read(site, request, "memory", projects, newest)
         same = {"project": projects.chosen, "session": session or "", "type": kind or ""}
-        observations, part = page.items, Part(page.total, page.next_cursor, same)
+        part = Part(page.total, page.next_cursor, same)
+        by_day = groupby(page.items, lambda observation: f"{observation.created_at:%Y-%m-%d}")
+        days = {day: list(observations) for day, observations in by_day}
     return site.page(
         request,
         "memory.html",
         sessions=sessions,
         most_sessions=_SESSIONS,
         projects=projects,
-        days={"": observations} if question else _by_day(observations),
+        days=days,
         part=part,
         types=get_args(ObservationType),
     )
@@ -184,16 +181,11 @@ async def entities(site: Site, request: Request) -> Response:
 
 
 def _after(request: Request) -> str | None:
-    """The cursor in the address."""
     return request.query_params.get("after", "").strip() or None
 
 
 def _choice(request: Request, name: str, choices: tuple[str, ...]) -> str | None:
-    """A parameter of the address; None if it is absent.
-
-    Raises:
-        InvalidInput: it is not among the choices.
-    """
+    """A parameter of the address; None if it is absent."""
     value = request.query_params.get(name, "").strip()
     if value and value not in choices:
         raise InvalidInput.of(name, value, f"No such {name}", rule=", ".join(choices))
@@ -207,11 +199,7 @@ async def _read(
     projects: Projects,
     read: Callable[[Transaction], Awaitable[Content]],
 ) -> Content:
-    """The result of ``read`` in a transaction of the project; the audit log names the tool.
-
-    Raises:
-        CodebaseError: the errors of the contract.
-    """
+    """The result of ``read`` in a transaction of the project; the audit log names the tool."""
     require(request, "read")
 
     async def call(app: App, user: Identity) -> Content:
@@ -219,13 +207,6 @@ async def _read(
             return await read(opened.tx)
 
     return await site.run(request, tool, call)
-
-
-def _by_day(observations: Iterable[Observation]) -> Mapping[str, list[Observation]]:
-    days: dict[str, list[Observation]] = defaultdict(list)
-    for observation in observations:
-        days[f"{observation.created_at:%Y-%m-%d}"].append(observation)
-    return days
 
 
 def _columns(schema: Mapping[str, Any], entities: Iterable[Mapping[str, Any]]) -> list[str]:

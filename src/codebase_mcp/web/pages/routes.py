@@ -55,7 +55,6 @@ Page = Callable[[Site, Request], Coroutine[Any, Any, Response]]
 
 
 def page_routes(site: Site) -> list[BaseRoute]:
-    """The routes of the pages."""
     routes: list[BaseRoute] = [Route("/static/{name}", site.static)]
     for method, pages in (("GET", GET), ("POST", POST)):
         for path, name in pages:
@@ -93,12 +92,7 @@ async def form(site: Site, request: Request) -> Response:
 
 
 async def sign_in(site: Site, request: Request) -> Response:
-    """Begin a session, whose cookie is kept in the browser.
-
-    Raises:
-        InvalidInput: no key was given.
-        PermissionDenied: it is a token that allows nothing here.
-    """
+    """Begin a session, whose cookie is kept in the browser."""
     form = await form_of(request)
     key = form.get("key", "")
     if not key.isascii() or not key.isprintable() or not key:
@@ -124,7 +118,6 @@ def _asked_for(address: str) -> tuple[str, dict[str, str]]:
 
 
 async def sign_out(site: Site, request: Request) -> Response:
-    """End the session."""
     if cookie := request.cookies.get(SESSION_COOKIE):
         await site.callers.sign_out(cookie)
     answer = redirect(request, SIGN_IN)

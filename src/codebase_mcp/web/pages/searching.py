@@ -20,11 +20,12 @@ from codebase_mcp.errors import InvalidInput
 from codebase_mcp.model import WORKTREE, FileKind
 from codebase_mcp.search.help import first_with_text, secondary_note, state_note
 from codebase_mcp.search.scope import FileFilters
+from codebase_mcp.search.search import Request as SearchRequest
 from codebase_mcp.search.signals import SIGNALS
-from codebase_mcp.tools import answers
+from codebase_mcp.tools.answers import file_filters
 from codebase_mcp.tools.replies.excerpts import excerpt
 from codebase_mcp.tools.replies.search import search_text
-from codebase_mcp.tools.rules import check_repository_id
+from codebase_mcp.tools.rules import check_query, check_ref, check_repository_id
 from codebase_mcp.web.pages import finding
 from codebase_mcp.web.pages.finding import OPTIONS
 from codebase_mcp.web.pages.html import Line, coloured
@@ -100,29 +101,24 @@ async def _answer(site: Site, request: Request, chosen: str) -> dict[str, Any] |
     filters = _filters(request)
     same = {name: params.get(name, "") for name in ("q", "project", *FILTERS, *OPTIONS, "as")}
     if params.get("by") == "text":
-        limit = finding.limit_of(params.get("limit", ""))
-        found = await finding.find(site, request, chosen, filters, limit=limit)
-        return found | {"same": same}
-    limit = _limit(params.get("limit", ""))
+        return await finding.find(site, request, chosen, filters) | {"same": same}
+    limit = finding.shown_count(params.get("limit", ""), _SHOWN, _MOST)
     report = await site.run(
         request,
         "search_code",
-        lambda app, user: answers.search(
-            app,
-            params["q"],
+        lambda app, user: app.search(
+            check_query(params["q"]),
             chosen,
-            user,
-            filters=filters,
-            ref=params.get("ref", "").strip() or None,
-            limit=limit,
-            explain=True,
+            SearchRequest(filters, limit, explain=True, by_definition=True),
+            ref=check_ref(params.get("ref", "").strip() or None),
+            identity=user,
             with_notes=True,
+            with_help=True,
         ),
     )
     shown = await asyncio.to_thread(shown_of, report)
     is_part = report.answer.file_count > len(shown["results"])
-    reply_chars = (await site.holder.get()).settings.reply_chars
-    text = search_text(_as_agents_see_it(report), reply_chars)
+    text = search_text(_as_agents_see_it(report), site.settings.reply_chars)
     return shown | {
         "template": "results.html",
         "more": limit < _MOST and is_part,
@@ -151,23 +147,15 @@ def shown_of(report: SearchReport) -> dict[str, Any]:
     }
 
 
-def _limit(text: str) -> int:
-    return min(max(int(text), 1), _MOST) if text.isascii() and text.isdigit() else _SHOWN
-
-
 def _filters(request: Request) -> FileFilters:
-    """The filters that the address names.
-
-    Raises:
-        InvalidInput: a filter is invalid.
-    """
+    """The filters that the address names."""
     given = {name: request.query_params.get(name, "").strip() for name in FILTERS}
     kind = given["kind"]
     if kind and kind not in set(FileKind):
         rule = ", ".join(FileKind)
         raise InvalidInput.of("kind", kind, "No such kind of files", rule=rule)
     repository = given["repository"]
-    return answers.file_filters(
+    return file_filters(
         repository_id=UUID(check_repository_id(repository, "repository")) if repository else None,
         languages=[given["language"]] if given["language"] else (),
         kinds=[kind] if kind else (),

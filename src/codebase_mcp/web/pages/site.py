@@ -24,7 +24,6 @@ from codebase_mcp.database.naming import DEFAULT_ID
 from codebase_mcp.errors import CodebaseError, InvalidInput, PermissionDenied
 from codebase_mcp.telemetry.stopwatch import tool_call
 from codebase_mcp.tools.callers import identity_in
-from codebase_mcp.tools.calling import no_progress
 from codebase_mcp.tools.catalog import tool_named
 from codebase_mcp.tools.reply import private_folders, redacted
 from codebase_mcp.tools.server import AppHolder
@@ -121,28 +120,17 @@ class Site:
 
     holder: AppHolder
     callers: Callers
-    _settings: Settings
+    settings: Settings
 
     async def call(self, request: Request, tool: str, **arguments: Any) -> dict[str, Any]:
-        """The reply of a tool, called as the user of the page.
-
-        Raises:
-            CodebaseError: the errors of the contract.
-        """
+        """The reply of a tool, called as the user of the page."""
         given = {name: value for name, value in arguments.items() if value is not None}
-        return await self.holder.call(tool_named(tool), given, identity_in(request), no_progress)
+        return (await self.holder.reply(tool_named(tool), given, identity_in(request))).as_json()
 
     async def run(
-        self,
-        request: Request,
-        tool: str,
-        call: Callable[[App, Identity], Awaitable[Content]],
+        self, request: Request, tool: str, call: Callable[[App, Identity], Awaitable[Content]]
     ) -> Content:
-        """The result of a call of the product itself, counted and audited as a call of the tool.
-
-        Raises:
-            CodebaseError: the errors of the contract.
-        """
+        """The result of a call of the product itself, counted and audited as a call of the tool."""
         identity = identity_in(request)
         audited = AuditedCall(tool, identity, self.holder.audit)
 
@@ -155,7 +143,7 @@ class Site:
             with noting_projects(audited.projects), tool_call(tool, audited.end):
                 return await self.holder.calls.run(in_turn())
         except CodebaseError as error:
-            raise redacted(error, {}, private_folders(self._settings)) from error
+            raise redacted(error, {}, private_folders(self.settings)) from error
 
     def page(
         self, request: Request, template: str, *, status: int = 200, **values: Any
@@ -184,7 +172,7 @@ class Site:
     ) -> None:
         """Set a cookie that no script reads and that is sent to this site alone; over TLS only, if
         the browser reaches this server by TLS, perhaps through a proxy."""
-        addresses = (str(request.url), self._settings.public_url or "")
+        addresses = (str(request.url), self.settings.public_url or "")
         answer.set_cookie(
             name,
             value,
@@ -237,9 +225,6 @@ async def projects_of(
 ) -> Projects:
     """The project that is asked for, by the address unless by the fields of a form; else the
     caller's, or if nothing is indexed in it, the project that was indexed last.
-
-    Raises:
-        ProjectNotFound: an unknown project is asked for.
     """
     reply = await site.call(request, "project", operation="list", limit=_MOST_PROJECTS)
     listed = _with_ids(reply)
@@ -270,11 +255,7 @@ def _last_indexed(listed: list[dict[str, Any]]) -> str:
 
 
 def require(request: Request, scope: Scope) -> None:
-    """Check the scope of the caller, where no tool checks it.
-
-    Raises:
-        PermissionDenied: its key does not allow it.
-    """
+    """Check the scope of the caller, where no tool checks it."""
     if scope not in identity_in(request).access.scopes:
         raise PermissionDenied(
             f"This key does not allow it: {scope}", hint="Ask the operator for a key that does."
@@ -299,11 +280,7 @@ async def refusal_of(request: Request) -> CodebaseError | None:
 
 
 async def form_of(request: Request) -> dict[str, str]:
-    """The fields of a form, each once.
-
-    Raises:
-        InvalidInput: it is no form, or too large, or a field cannot be stored.
-    """
+    """The fields of a form, each once."""
     if not hasattr(request.state, "form"):
         page = request.url.path.removeprefix(request.scope.get("root_path", ""))
         most = _MAX_BYTES_AT.get(page, _MAX_FORM_BYTES)
