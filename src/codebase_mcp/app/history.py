@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -26,6 +25,7 @@ from codebase_mcp.database.projects import Project
 from codebase_mcp.embedding.embedder import as_sent
 from codebase_mcp.embedding.models import Model, Models
 from codebase_mcp.errors import CodebaseError, DatabaseUnavailable, IndexingFailed
+from codebase_mcp.groups import grouped
 from codebase_mcp.index.commit_history import (
     HistoryFacts,
     lacks_texts,
@@ -157,9 +157,9 @@ class History:
             DatabaseUnavailable: the database is away.
         """
         roots = {snap.repository_id: Path(snap.root) for snap in answer.snapshots}
-        by_view = defaultdict[tuple[UUID, str], list[int]](list)
-        for rank, hit in enumerate(answer.hits):
-            by_view[hit.repository_id, hit.view].append(rank)
+        by_view = grouped(
+            ((hit.repository_id, hit.view), rank) for rank, hit in enumerate(answer.hits)
+        )
         changes: list[LastChange | None] = [None] * len(answer.hits)
         for (repository_id, view), ranks in by_view.items():
             hits = [answer.hits[rank] for rank in ranks]

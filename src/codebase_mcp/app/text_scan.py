@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -16,6 +16,7 @@ from codebase_mcp.database.connection import Transaction
 from codebase_mcp.database.literals import array_literal
 from codebase_mcp.database.queries import load_queries
 from codebase_mcp.errors import IndexingFailed
+from codebase_mcp.groups import grouped
 from codebase_mcp.model import SourceFile, Symbol, extension_of
 from codebase_mcp.search.changes import Touched
 from codebase_mcp.search.exact import FileMatches, TextFile, ordered, with_lines, within_change
@@ -157,9 +158,8 @@ class TextScan:
         rooms = [0, *accumulate(matches.count for matches in files)]
         shown = [m for m, used in zip(files, rooms, strict=False) if used < self.question.limit]
         ids = {m.file.text_id for m in shown if m.file.text_id is not None}
-        definitions: defaultdict[int | None, list[Symbol]] = defaultdict(list)
-        for text_id, *facts in await tx.fetch_all(_SQL["definitions"], ids=array_literal(ids)):
-            definitions[text_id].append(Symbol(*facts))
+        rows = await tx.fetch_all(_SQL["definitions"], ids=array_literal(ids))
+        definitions = grouped((text_id, Symbol(*facts)) for text_id, *facts in rows)
         old = self.touched.old if self.touched else ()
         for position, matches in enumerate(shown):
             file = matches.file

@@ -9,7 +9,6 @@ results.
 from __future__ import annotations
 
 import re
-from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import islice
@@ -21,6 +20,7 @@ from codebase_mcp.database.connection import Transaction
 from codebase_mcp.database.queries import load_queries
 from codebase_mcp.database.transaction import Row
 from codebase_mcp.errors import InvalidInput
+from codebase_mcp.groups import grouped
 from codebase_mcp.model import WORKTREE
 from codebase_mcp.records.anchoring import (
     Anchor,
@@ -28,7 +28,6 @@ from codebase_mcp.records.anchoring import (
     AnchorState,
     Body,
     CodeReference,
-    Span,
     body_of,
     missing,
 )
@@ -217,11 +216,8 @@ async def resolve(
             ),
         ]
     )
-    files: defaultdict[int, list[Candidate]] = defaultdict(list)
-    definitions: defaultdict[int, list[Candidate]] = defaultdict(list)
-    for rows, candidates in ((file_rows, files), (definition_rows, definitions)):
-        for n, *row in rows:
-            candidates[n].append(Candidate(*row))
+    files = grouped((n, Candidate(*row)) for n, *row in file_rows)
+    definitions = grouped((n, Candidate(*row)) for n, *row in definition_rows)
     chosen = [_choose(each, files[n], definitions[n]) for n, each in enumerate(references)]
     return await _with_bodies(tx, chosen)
 
@@ -296,9 +292,7 @@ async def load_bodies(
     tx: Transaction, definitions: Collection[tuple[int, str]]
 ) -> dict[tuple[int, str], Body]:
     """The bodies of definitions, by the id of their text and their qualified name."""
-    names: defaultdict[int, list[str]] = defaultdict(list)
-    for blob_id, qualified in definitions:
-        names[blob_id].append(qualified)
+    names = grouped(definitions)
     bodies: dict[tuple[int, str], Body] = {}
     rest = iter(sorted(names))
     while batch := list(islice(rest, _BATCH)):
@@ -309,9 +303,7 @@ async def load_bodies(
                 (_SQL["spans"], {"blobs": [b for b, _ in pairs], "names": [n for _, n in pairs]}),
             ]
         )
-        spans: defaultdict[tuple[int, str], list[Span]] = defaultdict(list)
-        for blob_id, qualified, first, last in rows:
-            spans[blob_id, qualified].append((first, last))
+        spans = grouped(((b, qualified), (first, last)) for b, qualified, first, last in rows)
         lines = {blob_id: split_lines(text) for blob_id, text in texts}
         for key in spans:
             if key[0] in lines:

@@ -6,7 +6,6 @@ of paths, and its own path names its ancestors. Type and parent of an item never
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -17,6 +16,7 @@ from codebase_mcp.database.connection import Transaction
 from codebase_mcp.database.queries import load_queries
 from codebase_mcp.database.transaction import Row
 from codebase_mcp.errors import CodebaseError, InvalidInput, NotFound
+from codebase_mcp.groups import grouped
 from codebase_mcp.records.anchoring import Anchor, CodeReference
 from codebase_mcp.records.anchors import anchors_from, set_anchors
 from codebase_mcp.records.page import Cursor, Page, Paging
@@ -209,9 +209,7 @@ async def page_of_trees(tx: Transaction, paging: Paging, most: int) -> Page[Tree
     )
     page = paging.page(roots, total, lambda row: Cursor(row[1], row[0]))
     rows = await tx.fetch_all(_SQL["trees"], roots=[row[0] for row in page.items], most=most)
-    trees: dict[str, list[WorkItem]] = defaultdict(list)
-    for item in map(WorkItem.from_row, rows):
-        trees[item.path.partition("/")[0]].append(item)
+    trees = grouped((i.path.partition("/")[0], i) for i in map(WorkItem.from_row, rows))
     listed = [
         Tree(in_order(items), below + 1 - len(items))
         for root, _, below in page.items

@@ -15,13 +15,13 @@ from operator import itemgetter
 
 from codebase_mcp.database.transaction import Row
 from codebase_mcp.embedding.profile import BUILTIN_SCALE
+from codebase_mcp.groups import grouped
 from codebase_mcp.model import FileKind
 from codebase_mcp.search.lists import (
     CandidateFile,
     ChunkKey,
     Lists,
     ListSource,
-    NamedDefinition,
     TextEvidence,
     discounted_sum,
 )
@@ -156,9 +156,7 @@ def _evidence(lists: Lists, nearest: Iterable[tuple[float, int, int]]) -> dict[i
     by_meaning: defaultdict[int, dict[int, float]] = defaultdict(dict)
     for cosine, blob_id, ordinal in nearest:
         by_meaning[blob_id].setdefault(ordinal, cosine)
-    definitions: defaultdict[int, list[NamedDefinition]] = defaultdict(list)
-    for blob_id, definition in lists.definitions:
-        definitions[blob_id].append(definition)
+    definitions = grouped(lists.definitions)
     ranked = lists.named_texts | definitions.keys()
     ranked.update(_best_texts(by_words, RANKED_BY_WORDS))
     ranked.update(_best_texts(by_expansion, RANKED_BY_EXPANSION))

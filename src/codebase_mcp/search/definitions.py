@@ -21,6 +21,7 @@ import numpy as np
 from codebase_mcp.database.connection import Transaction
 from codebase_mcp.embedding.embedder import Passages, Vectors
 from codebase_mcp.embedding.static import StaticEmbedder
+from codebase_mcp.groups import grouped
 from codebase_mcp.model import ITEM
 from codebase_mcp.search.hits import (
     Enclosing,
@@ -298,10 +299,8 @@ def strongest_chunks(file: ScoredFile) -> list[int]:
 
 def distinct_files(files: Sequence[ScoredFile]) -> list[list[ScoredFile]]:
     """The files grouped by text, in the order of their scores."""
-    by_text: dict[int, list[ScoredFile]] = {}
-    for file in sorted(files, key=lambda file: -file.similarity):
-        by_text.setdefault(file.ranked.candidate.blob_id, []).append(file)
-    return list(by_text.values())
+    best_first = sorted(files, key=lambda file: -file.similarity)
+    return list(grouped((file.ranked.candidate.blob_id, file) for file in best_first).values())
 
 
 async def definition_hits(

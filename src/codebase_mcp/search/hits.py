@@ -16,6 +16,7 @@ from codebase_mcp.chunking.lines import split_lines
 from codebase_mcp.database.connection import Transaction
 from codebase_mcp.database.literals import array_literal
 from codebase_mcp.database.queries import load_queries
+from codebase_mcp.groups import grouped
 from codebase_mcp.model import ITEM, WORKTREE
 from codebase_mcp.search.lists import ChunkKey, chunk_parameters
 from codebase_mcp.search.signals import RankedFile
@@ -117,9 +118,8 @@ async def load_texts(
     chunks_of: dict[int, dict[int, StoredChunk]] = defaultdict(dict)
     for blob_id, ordinal, *chunk in chunks:
         chunks_of[blob_id][ordinal] = StoredChunk(*chunk)
-    defined: dict[int, list[Enclosing]] = defaultdict(list)
-    for blob_id, *definition in chain.from_iterable(definitions):
-        defined[blob_id].append(Enclosing(*definition))
+    enclosing = chain.from_iterable(definitions)
+    defined = grouped((blob_id, Enclosing(*definition)) for blob_id, *definition in enclosing)
     return {
         blob_id: StoredText(split_lines(text), chunks_of[blob_id], tuple(defined[blob_id]))
         for blob_id, text in texts

@@ -25,6 +25,7 @@ from itertools import islice, takewhile
 from pathlib import Path
 
 from codebase_mcp.errors import IndexingFailed
+from codebase_mcp.groups import grouped
 from codebase_mcp.secrets.masking import is_masked, mask
 from codebase_mcp.source.git import (
     FSCK_HINT,
@@ -162,11 +163,11 @@ def list_commits(tip: Tip, depth: int) -> list[str]:
 
 def branches_by_commit(tip: Tip, depth: int) -> dict[str, list[str]]:
     """The branches that reach each commit unreachable from HEAD; of each the newest ``depth``."""
-    branches: dict[str, list[str]] = {}
-    for name, commit in tip.branches:
-        for reached in _listed(tip, depth, commit, f"^{tip.commit}"):
-            branches.setdefault(reached, []).append(name)
-    return branches
+    return grouped(
+        (reached, name)
+        for name, commit in tip.branches
+        for reached in _listed(tip, depth, commit, f"^{tip.commit}")
+    )
 
 
 def _listed(tip: Tip, depth: int, *revisions: str) -> list[str]:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
@@ -25,6 +25,7 @@ from itertools import islice, takewhile
 from typing import Literal
 
 from codebase_mcp.errors import IndexingFailed
+from codebase_mcp.groups import grouped
 from codebase_mcp.source.git import (
     LIST_FILES,
     ask_git,
@@ -370,10 +371,11 @@ def _version_at(location: bytes, hash_chars: int) -> FileVersion | None:
 
 def _with_renames(changes: Sequence[FileChange]) -> list[FileChange]:
     """The changes, in which the removal and addition of equal files are renames."""
-    removed: dict[str, list[FileChange]] = defaultdict(list)
-    for change in changes:
-        if change.status == "removed" and change.old is not None and change.old.is_regular:
-            removed[change.old.object_id].append(change)
+    removed = grouped(
+        (change.old.object_id, change)
+        for change in changes
+        if change.status == "removed" and change.old is not None and change.old.is_regular
+    )
     origins: dict[str, FileChange] = {}
     for change in changes:
         if change.status == "added" and change.new and removed[change.new.object_id]:

@@ -14,6 +14,7 @@ from typing import NamedTuple
 from codebase_mcp.database.connection import Transaction
 from codebase_mcp.database.literals import array_literal
 from codebase_mcp.database.transaction import Row
+from codebase_mcp.groups import grouped
 from codebase_mcp.model import ReferenceKind, Symbol
 from codebase_mcp.symbols.candidates import different, is_member
 from codebase_mcp.symbols.definition import (
@@ -302,11 +303,11 @@ async def _members(
     """The definitions of some names that may be receivers, without those of common names."""
     common = await common_names(tx, names, _MAX_SAME)
     named = await load_definitions(tx, names - common, snapshot_ids, without=PROSE_KINDS)
-    members: defaultdict[tuple[int, str], list[Definition]] = defaultdict(list)
-    for definition in named:
-        if definition.name in names and is_member(definition):
-            members[definition.file.snapshot_id, definition.name].append(definition)
-    return members
+    return grouped(
+        ((definition.file.snapshot_id, definition.name), definition)
+        for definition in named
+        if definition.name in names and is_member(definition)
+    )
 
 
 def _read(

@@ -15,6 +15,7 @@ from codebase_mcp.database.connection import Transaction
 from codebase_mcp.database.literals import array_literal
 from codebase_mcp.database.queries import load_queries
 from codebase_mcp.database.transaction import Row, Statement
+from codebase_mcp.groups import grouped
 from codebase_mcp.model import Reference, ReferenceKind, Symbol
 from codebase_mcp.symbols.definition import PROSE_KINDS, Definition, File, Surroundings, Use
 from codebase_mcp.symbols.packages import PackageNames, build_files_for
@@ -251,9 +252,7 @@ def _surroundings(rows: Iterable[Row]) -> dict[int, Surroundings]:
 
 def _around(rows: Iterable[Row], lines: Iterable[Line]) -> dict[Line, tuple[Symbol, ...]]:
     """The definitions around each line, in their order."""
-    in_blob: dict[int, list[int]] = defaultdict(list)
-    for blob_id, line in sorted(lines):
-        in_blob[blob_id].append(line)
+    in_blob = grouped(sorted(lines))
     around: dict[Line, list[Symbol]] = defaultdict(list)
     for blob_id, *fields in rows:
         symbol = Symbol(*fields)
@@ -307,10 +306,7 @@ async def load_outlines(
     rows = await tx.fetch_all(
         SQL["outline"], blobs=array_literal(blob_ids), deepest=deepest, fields=fields
     )
-    outlines: dict[int, list[Symbol]] = defaultdict(list)
-    for blob_id, *symbol in rows:
-        outlines[blob_id].append(Symbol(*symbol))
-    return outlines
+    return grouped((blob_id, Symbol(*symbol)) for blob_id, *symbol in rows)
 
 
 async def load_texts(tx: Transaction, blob_ids: Collection[int]) -> dict[int, list[str]]:
