@@ -21,11 +21,10 @@ from codebase_mcp.app.reports import HistoryReport, SymbolHistoryReport
 from codebase_mcp.app.scopes import CallScope, NamedRepository, Scopes
 from codebase_mcp.changes.symbol_history import SymbolHistory, symbol_history
 from codebase_mcp.database.connection import Database
-from codebase_mcp.database.projects import Project
+from codebase_mcp.database.naming import Project
 from codebase_mcp.embedding.embedder import as_sent
 from codebase_mcp.embedding.models import Model, Models
 from codebase_mcp.errors import CodebaseError, DatabaseUnavailable, IndexingFailed
-from codebase_mcp.groups import grouped
 from codebase_mcp.index.commit_history import (
     HistoryFacts,
     lacks_texts,
@@ -47,6 +46,7 @@ from codebase_mcp.settings.loading import Settings
 from codebase_mcp.settings.repository import repository_at
 from codebase_mcp.source.commit_log import Blamed, Lines, blame, find_tip, lines_of
 from codebase_mcp.source.git_directory import git_repository_at
+from codebase_mcp.values import grouped
 
 if TYPE_CHECKING:
     from codebase_mcp.search.search import Answer

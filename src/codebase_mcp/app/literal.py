@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from codebase_mcp.database.connection import Transaction
 from codebase_mcp.database.literals import array_literal
-from codebase_mcp.database.projects import Project
+from codebase_mcp.database.naming import Project
 from codebase_mcp.database.queries import load_queries
 from codebase_mcp.search.changes import Touched
 from codebase_mcp.search.exact import ordered

@@ -16,7 +16,6 @@ from codebase_mcp.database.connection import Transaction
 from codebase_mcp.database.literals import array_literal
 from codebase_mcp.database.queries import load_queries
 from codebase_mcp.errors import IndexingFailed
-from codebase_mcp.groups import grouped
 from codebase_mcp.model import SourceFile, Symbol, extension_of
 from codebase_mcp.search.changes import Touched
 from codebase_mcp.search.exact import FileMatches, TextFile, ordered, with_lines, within_change
@@ -25,6 +24,7 @@ from codebase_mcp.search.text_image import SnapshotTexts, ended
 from codebase_mcp.search.text_pattern import Spans, TextMatcher, TextQuery
 from codebase_mcp.source.read import SourceText
 from codebase_mcp.source.source_tree import SourceTree
+from codebase_mcp.values import grouped
 
 _SQL = load_queries("codebase_mcp.search", "exact.sql")
 

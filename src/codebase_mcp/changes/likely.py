@@ -14,8 +14,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, replace
 from math import log
 
-from codebase_mcp.groups import grouped
 from codebase_mcp.model import FileKind
+from codebase_mcp.values import grouped
 
 # The number of commits after which the weight of a commit halves.
 _HALF_LIFE = 300

@@ -14,8 +14,8 @@ from textwrap import dedent
 
 from codebase_mcp.chunking.lines import normalise_newlines
 from codebase_mcp.chunking.split import split
-from codebase_mcp.groups import grouped
 from codebase_mcp.model import Symbol
+from codebase_mcp.values import grouped
 
 # Shorter definitions are alike by chance.
 MIN_MOVED_CHARS = 40

@@ -13,7 +13,7 @@ from operator import itemgetter
 from tree_sitter import Node
 
 from codebase_mcp.chunking.syntax import Syntax
-from codebase_mcp.groups import grouped
+from codebase_mcp.values import grouped
 
 Range = tuple[int, int]
 """The first line or byte, and the end, which is not included."""

@@ -16,8 +16,8 @@ from typing import Literal
 from uuid import UUID
 
 from codebase_mcp.chunking.lines import split_lines
-from codebase_mcp.groups import grouped
 from codebase_mcp.model import extension_of
+from codebase_mcp.values import grouped
 
 AnchorState = Literal["current", "needs_review"]
 

@@ -20,7 +20,6 @@ from codebase_mcp.database.connection import Transaction
 from codebase_mcp.database.queries import load_queries
 from codebase_mcp.database.transaction import Row
 from codebase_mcp.errors import InvalidInput
-from codebase_mcp.groups import grouped
 from codebase_mcp.model import WORKTREE
 from codebase_mcp.records.anchoring import (
     Anchor,
@@ -33,6 +32,7 @@ from codebase_mcp.records.anchoring import (
 )
 from codebase_mcp.search.hits import Hit
 from codebase_mcp.text.tokens import fold
+from codebase_mcp.values import grouped
 
 _SQL = load_queries("codebase_mcp.records", "anchors.sql")
 
@@ -163,9 +163,8 @@ def _ambiguous(
         rule = "a name that means one definition"
         names = [f"{each.symbol} in {each.file}:{each.line}" for each in listed]
     hint = f"Name one of: {', '.join(names)}{more}."
-    error = InvalidInput.of(f"anchors.{n}.{ambiguous.field}", value, message, rule=rule, hint=hint)
-    error.details["places"] = [_as_details(candidate) for candidate in listed]
-    return error
+    field, places = f"anchors.{n}.{ambiguous.field}", [_as_details(each) for each in listed]
+    return InvalidInput.of(field, value, message, rule=rule, hint=hint, places=places)
 
 
 def _as_details(candidate: Candidate) -> dict[str, object]:

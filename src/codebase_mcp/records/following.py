@@ -15,7 +15,6 @@ from codebase_mcp.chunking.lines import split_lines
 from codebase_mcp.database.connection import Transaction
 from codebase_mcp.database.queries import load_queries
 from codebase_mcp.database.transaction import Row
-from codebase_mcp.groups import grouped
 from codebase_mcp.index.identity import View
 from codebase_mcp.records.anchoring import (
     AnchorSpot,
@@ -39,6 +38,7 @@ from codebase_mcp.records.anchors import (
     spot_columns,
 )
 from codebase_mcp.text.tokens import fold
+from codebase_mcp.values import grouped
 
 _SQL = load_queries("codebase_mcp.records", "following.sql")
 

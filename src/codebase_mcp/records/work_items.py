@@ -16,11 +16,11 @@ from codebase_mcp.database.connection import Transaction
 from codebase_mcp.database.queries import load_queries
 from codebase_mcp.database.transaction import Row
 from codebase_mcp.errors import CodebaseError, InvalidInput, NotFound
-from codebase_mcp.groups import grouped
 from codebase_mcp.records.anchoring import Anchor, CodeReference
 from codebase_mcp.records.anchors import anchors_from, set_anchors
 from codebase_mcp.records.page import Cursor, Page, Paging
 from codebase_mcp.records.vocabulary import WorkItemStatus, WorkItemType
+from codebase_mcp.values import grouped
 
 _SQL = load_queries("codebase_mcp.records", "work_items.sql")
 
@@ -88,7 +88,7 @@ async def create_work_item(
         NotFound: there is no such parent.
         InvalidInput: the parent's type is not above the item's, or an anchor cannot be resolved.
     """
-    row = await tx.fetch_one(
+    [(parent_type, *columns)] = await tx.fetch_all(
         _SQL["create_work_item"],
         id=uuid4(),
         item_type=item_type,
@@ -98,8 +98,6 @@ async def create_work_item(
         parent_id=parent_id,
         above=list(LEVELS[: LEVELS.index(item_type)]),
     )
-    assert row is not None
-    parent_type, *columns = row
     if columns[0] is None:
         assert parent_id is not None
         if parent_type is None:

@@ -15,7 +15,6 @@ from operator import itemgetter
 
 from codebase_mcp.database.transaction import Row
 from codebase_mcp.embedding.profile import BUILTIN_SCALE
-from codebase_mcp.groups import grouped
 from codebase_mcp.model import FileKind
 from codebase_mcp.search.lists import (
     CandidateFile,
@@ -28,6 +27,7 @@ from codebase_mcp.search.lists import (
 from codebase_mcp.search.literal import ExactMatches, LookUp
 from codebase_mcp.search.scope import QueryVector
 from codebase_mcp.text.tokens import word_stems
+from codebase_mcp.values import grouped
 
 # The number of texts of each list that are ranked, beside all texts of the lists of names and
 # definitions. In a trial 99.4 % of the targets were among the first 50 by words.

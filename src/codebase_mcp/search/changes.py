@@ -17,11 +17,11 @@ from codebase_mcp.database.connection import Transaction
 from codebase_mcp.database.literals import array_literal
 from codebase_mcp.database.queries import load_queries
 from codebase_mcp.database.transaction import Row
-from codebase_mcp.groups import grouped
 from codebase_mcp.search.hits import Change, Hit
 from codebase_mcp.search.lists import ChunkKey, DatabaseLists, Lists, chunk_parameters
 from codebase_mcp.search.query import Query
 from codebase_mcp.search.scope import QueryVector, Scope, ScopedSnapshot
+from codebase_mcp.values import grouped
 
 _SQL = load_queries("codebase_mcp.search", "changes.sql")
 _SEARCH = load_queries("codebase_mcp.search", "search.sql")

@@ -22,7 +22,6 @@ from numpy.typing import NDArray
 from codebase_mcp.database.literals import VECTOR_DIGITS, WEIGHT_DIGITS
 from codebase_mcp.database.transaction import Row
 from codebase_mcp.embedding.embedder import Vectors
-from codebase_mcp.groups import grouped
 from codebase_mcp.search.lists import (
     DEFINITIONS,
     FILES_PER_NAME,
@@ -37,6 +36,7 @@ from codebase_mcp.search.lists import (
 from codebase_mcp.search.query import Query
 from codebase_mcp.search.scope import FileFilters, QueryVector, Scope, ScopeVersion
 from codebase_mcp.text.tokens import ALL_CHUNKS, fold
+from codebase_mcp.values import grouped
 
 Ints = NDArray[np.int32]
 Floats = NDArray[np.float32]

@@ -25,7 +25,6 @@ from itertools import islice, takewhile
 from pathlib import Path
 
 from codebase_mcp.errors import IndexingFailed
-from codebase_mcp.groups import grouped
 from codebase_mcp.secrets.masking import is_masked, mask
 from codebase_mcp.source.git import (
     FSCK_HINT,
@@ -39,6 +38,7 @@ from codebase_mcp.source.git_directory import GitRepository, git_repository_at
 from codebase_mcp.source.git_refs import branch_commits
 from codebase_mcp.source.listing_builder import escape_path
 from codebase_mcp.source.read import decode
+from codebase_mcp.values import grouped
 
 # Limits per commit. A commit with thousands of paths says little about a single file.
 MAX_PATHS = 500

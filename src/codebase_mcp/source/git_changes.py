@@ -25,7 +25,6 @@ from itertools import islice, takewhile
 from typing import Literal
 
 from codebase_mcp.errors import IndexingFailed
-from codebase_mcp.groups import grouped
 from codebase_mcp.source.git import (
     LIST_FILES,
     ask_git,
@@ -39,6 +38,7 @@ from codebase_mcp.source.git_objects import SUBMODULE, SYMLINK, hash_blob, list_
 from codebase_mcp.source.listing_builder import escape_path, parents
 from codebase_mcp.source.open_file import open_regular, read_regular
 from codebase_mcp.source.read import lfs_hash
+from codebase_mcp.values import grouped
 
 # Further files are only counted …
 MAX_FILES = 20_000

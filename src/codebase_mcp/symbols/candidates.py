@@ -6,12 +6,12 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import TypeVar
 
-from codebase_mcp.groups import grouped
 from codebase_mcp.model import FIELD_KINDS, ReferenceKind
 from codebase_mcp.symbols.definition import CALLABLE_KINDS, TYPE_KINDS, Candidate, Definition, Use
 from codebase_mcp.symbols.imports import directory_of, parts_of, words_of_module, words_of_path
 from codebase_mcp.symbols.languages import Language, Modules, Reach, language_of
 from codebase_mcp.text.tokens import fold
+from codebase_mcp.values import grouped
 
 Key = TypeVar("Key", bound=Hashable)
 

@@ -14,7 +14,6 @@ from typing import NamedTuple
 from codebase_mcp.database.connection import Transaction
 from codebase_mcp.database.literals import array_literal
 from codebase_mcp.database.transaction import Row
-from codebase_mcp.groups import grouped
 from codebase_mcp.model import ReferenceKind, Symbol
 from codebase_mcp.symbols.candidates import different, is_member
 from codebase_mcp.symbols.definition import (
@@ -35,6 +34,7 @@ from codebase_mcp.symbols.storage import (
     load_surroundings,
 )
 from codebase_mcp.text.references import declarations, unpack
+from codebase_mcp.values import grouped
 
 _UNNAMED = "?"
 _READS = frozenset({ReferenceKind.CALL, ReferenceKind.USE})

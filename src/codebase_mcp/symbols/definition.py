@@ -8,8 +8,8 @@ from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 
-from codebase_mcp.groups import grouped
 from codebase_mcp.model import ITEM, KINDS, FileKind, Reference, ReferenceKind, Symbol
+from codebase_mcp.values import grouped
 
 # Kinds of definitions that no file uses by name.
 PROSE_KINDS = frozenset({"section", "key", "selector", "entry", ITEM})

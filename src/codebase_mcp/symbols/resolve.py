@@ -11,7 +11,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import product
 
-from codebase_mcp.groups import grouped
 from codebase_mcp.model import FIELD_KINDS, Reference, ReferenceKind, Symbol
 from codebase_mcp.symbols.candidates import (
     BY_NAME,
@@ -52,6 +51,7 @@ from codebase_mcp.symbols.languages import SELF, SUPER, Language, Modules, Reach
 from codebase_mcp.symbols.members import by_name, of_bases, own
 from codebase_mcp.symbols.packages import PackageNames
 from codebase_mcp.symbols.use_site import UseSite
+from codebase_mcp.values import grouped
 
 # How many files an import is followed through, as packages hand names on.
 _MAX_STEPS = 4

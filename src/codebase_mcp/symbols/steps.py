@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 from codebase_mcp.database.connection import Transaction
-from codebase_mcp.groups import grouped
 from codebase_mcp.model import ReferenceKind
 from codebase_mcp.symbols.candidates import SURE
 from codebase_mcp.symbols.definition import (
@@ -36,6 +35,7 @@ from codebase_mcp.symbols.storage import (
     load_outlines,
     references_of,
 )
+from codebase_mcp.values import grouped
 
 StepKind = Literal["call", "override", "callback", "table", "decorator"]
 

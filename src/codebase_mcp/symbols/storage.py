@@ -6,21 +6,19 @@ import asyncio
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass
 from typing import ParamSpec, TypeVar
-from uuid import UUID
 
 from codebase_mcp.chunking.lines import split_lines
 from codebase_mcp.database.connection import Transaction
 from codebase_mcp.database.literals import array_literal
 from codebase_mcp.database.queries import load_queries
 from codebase_mcp.database.transaction import Row, Statement
-from codebase_mcp.groups import grouped
 from codebase_mcp.model import Reference, ReferenceKind, Symbol
 from codebase_mcp.symbols.definition import PROSE_KINDS, Definition, File, Surroundings, Use
 from codebase_mcp.symbols.packages import PackageNames, build_files_for
 from codebase_mcp.text.references import unpack
 from codebase_mcp.text.tokens import fold
+from codebase_mcp.values import grouped
 
 SQL = load_queries("codebase_mcp.symbols", "symbols.sql")
 _SEARCH = load_queries("codebase_mcp.search", "search.sql")
@@ -46,29 +44,11 @@ Line = tuple[int, int]
 """A line of a text: its id and the number, 1-based."""
 
 
-@dataclass(frozen=True, slots=True)
-class RepositoryState:
-    """A state of a repository that is asked about; ``files_pending`` are not indexed yet."""
-
-    snapshot_id: int
-    repository_id: UUID
-    name: str
-    root: str
-    files_pending: int
-
-
 async def aside(count: int, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
     """The result of a function that works on ``count`` items; from 500 on it runs in a thread."""
     if count < MANY:
         return function(*args, **kwargs)
     return await asyncio.to_thread(function, *args, **kwargs)
-
-
-async def load_states(tx: Transaction, snapshot_ids: Sequence[int] | None) -> list[RepositoryState]:
-    """The states to ask about: these, or the files on disk."""
-    ids = None if snapshot_ids is None else list(snapshot_ids)
-    rows = await tx.fetch_all(SQL["snapshots"], ids=ids)
-    return [RepositoryState(*row) for row in rows]
 
 
 async def load_definitions(
@@ -287,16 +267,13 @@ async def load_packages(
             (SQL["build_files"], {
                 "snapshots": list(snapshot_ids), "paths": list(build_files_for(files)),
             }),
-            (SQL["snapshots"], {"ids": list(snapshot_ids)}),
+            (SQL["roots"], {"ids": list(snapshot_ids)}),
         ]
     )  # fmt: skip
     texts: dict[int, dict[str, str]] = defaultdict(dict)
     for snapshot_id, path, text in build_files:
         texts[snapshot_id][path] = text
-    states = (RepositoryState(*row) for row in roots)
-    return {
-        state.snapshot_id: PackageNames(state.root, texts[state.snapshot_id]) for state in states
-    }
+    return {snapshot_id: PackageNames(root, texts[snapshot_id]) for snapshot_id, root in roots}
 
 
 async def load_outlines(

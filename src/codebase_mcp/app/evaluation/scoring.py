@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 
 from codebase_mcp.app.evaluation.questions import Question, Target
-from codebase_mcp.groups import grouped
+from codebase_mcp.values import grouped
 
 CUTS = (1, 5, 10)
 DEPTH = 10
