@@ -77,10 +77,17 @@ class InvalidInput(CodebaseError):
 
     @classmethod
     def of(
-        cls, field: str, value: object, message: str, *, rule: str, hint: str | None = None
+        cls,
+        field: str,
+        value: object,
+        message: str,
+        *,
+        rule: str,
+        hint: str | None = None,
+        **more: object,
     ) -> InvalidInput:
-        """Name the field, its value and the rule that it breaks."""
-        details = {"field": field, "value": value, "constraint": rule}
+        """Name the field, its value and the rule that it breaks, and ``more`` details."""
+        details = {"field": field, "value": value, "constraint": rule, **more}
         return cls(message, hint=hint, details=details)
 
 

@@ -1,13 +1,26 @@
-"""Checks that PostgreSQL and JSON can hold a value, wherever values come in."""
+"""Groups values, and checks that PostgreSQL and JSON can hold those that come in."""
 
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections import defaultdict
+from collections.abc import Hashable, Iterable
+from typing import Any, TypeVar
 
 from codebase_mcp.errors import InvalidInput
 
 MAX_SHOWN_CHARS = 80
+
+Key = TypeVar("Key", bound=Hashable)
+Value = TypeVar("Value")
+
+
+def grouped(pairs: Iterable[tuple[Key, Value]]) -> defaultdict[Key, list[Value]]:
+    """The values of each key, in their order; an unknown key has none."""
+    groups: defaultdict[Key, list[Value]] = defaultdict(list)
+    for key, value in pairs:
+        groups[key].append(value)
+    return groups
 
 
 def require_storable(field: str, value: Any) -> None:

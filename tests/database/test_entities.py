@@ -11,7 +11,7 @@ from uuid import UUID, uuid4
 import pytest
 
 from codebase_mcp.database.connection import Database
-from codebase_mcp.database.projects import Project
+from codebase_mcp.database.naming import Project
 from codebase_mcp.errors import Conflict, InvalidInput, NotFound
 from codebase_mcp.records.anchoring import CodeReference
 from codebase_mcp.records.entities import (

@@ -8,7 +8,7 @@ from uuid import UUID
 import pytest
 
 from codebase_mcp.database.connection import Database
-from codebase_mcp.database.projects import Project
+from codebase_mcp.database.naming import Project
 from codebase_mcp.errors import NotFound
 from codebase_mcp.records.entities import (
     Entity,

@@ -14,8 +14,8 @@ from tokenizers.models import WordLevel
 from tokenizers.pre_tokenizers import Whitespace
 
 from codebase_mcp.database.connection import Database
+from codebase_mcp.database.naming import Project
 from codebase_mcp.database.nearest import EXACT_VECTORS
-from codebase_mcp.database.projects import Project
 from codebase_mcp.embedding.embedder import ModelFacts
 from codebase_mcp.embedding.models import Model, Models
 from codebase_mcp.embedding.profile import Recipe

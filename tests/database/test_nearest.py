@@ -20,8 +20,8 @@ from tests.database.test_vectors import (
 from codebase_mcp.database import nearest
 from codebase_mcp.database.connection import Database, Transaction
 from codebase_mcp.database.literals import dense_literal
+from codebase_mcp.database.naming import Project
 from codebase_mcp.database.nearest import NearestIndexes, maintain_near_indexes
-from codebase_mcp.database.projects import Project
 from codebase_mcp.embedding.profile import Profile
 from codebase_mcp.embedding.static import StaticEmbedder
 from codebase_mcp.errors import DatabaseUnavailable

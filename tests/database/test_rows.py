@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from codebase_mcp.database.connection import Database
-from codebase_mcp.database.projects import Project
+from codebase_mcp.database.naming import Project
 from codebase_mcp.index import rows
 
 pytestmark = pytest.mark.anyio

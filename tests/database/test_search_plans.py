@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from codebase_mcp.database.connection import Database
-from codebase_mcp.database.projects import Project
+from codebase_mcp.database.naming import Project
 from codebase_mcp.database.queries import load_queries
 
 pytestmark = pytest.mark.anyio

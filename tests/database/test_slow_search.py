@@ -18,7 +18,7 @@ from codebase_mcp.access.identity import Identity
 from codebase_mcp.app.app import App
 from codebase_mcp.app.freshness import trees
 from codebase_mcp.database.connection import Database, Embedded
-from codebase_mcp.database.projects import Project
+from codebase_mcp.database.naming import Project
 from codebase_mcp.search import slow
 from codebase_mcp.search.slow import SlowSearches, execution_ms, slowest, without_values
 from codebase_mcp.telemetry.stopwatch import RoundTrip, Stopwatch, step, stopwatch

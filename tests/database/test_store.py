@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from codebase_mcp.database.connection import Database, Transaction
-from codebase_mcp.database.projects import Project
+from codebase_mcp.database.naming import Project
 from codebase_mcp.embedding.profile import Profile
 from codebase_mcp.embedding.static import StaticEmbedder
 from codebase_mcp.index import secondary_model, store

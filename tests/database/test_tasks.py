@@ -10,7 +10,7 @@ from uuid import UUID, uuid4
 import pytest
 
 from codebase_mcp.database.connection import Database
-from codebase_mcp.database.projects import Project
+from codebase_mcp.database.naming import Project
 from codebase_mcp.errors import InvalidInput, NotFound
 from codebase_mcp.records.anchoring import CodeReference
 from codebase_mcp.records.page import Cursor, Page, Paging

@@ -9,6 +9,7 @@ import pytest
 
 from codebase_mcp.database.connection import Database, Transaction
 from codebase_mcp.database.migrate import migrate
+from codebase_mcp.database.naming import Project
 from codebase_mcp.database.nearest import (
     EXACT_VECTORS,
     MAX_INDEXED_DIMENSION,
@@ -16,7 +17,6 @@ from codebase_mcp.database.nearest import (
     maintain_near_indexes,
     sealed_times,
 )
-from codebase_mcp.database.projects import Project
 from codebase_mcp.database.queries import load_queries, write_numbers
 from codebase_mcp.embedding.profile import Profile
 from codebase_mcp.index import store

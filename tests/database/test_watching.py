@@ -16,7 +16,7 @@ from codebase_mcp.access.identity import ANONYMOUS
 from codebase_mcp.app.app import App
 from codebase_mcp.app.freshness.watcher import IndexUpdate, Watcher
 from codebase_mcp.database.connection import Database
-from codebase_mcp.database.projects import Project
+from codebase_mcp.database.naming import Project
 from codebase_mcp.settings.loading import Settings
 
 from .conftest import PlainServer

@@ -15,7 +15,7 @@ from tests.integration.conftest import Shell
 from codebase_mcp.app import views
 from codebase_mcp.app.app import App
 from codebase_mcp.app.symbols import SymbolReport
-from codebase_mcp.database.projects import Project
+from codebase_mcp.database.naming import Project
 from codebase_mcp.errors import IndexingFailed, InvalidInput, NotFound
 from codebase_mcp.symbols.answer import SymbolQuestion
 from codebase_mcp.symbols.references import UsingPlace

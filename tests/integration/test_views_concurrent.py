@@ -29,6 +29,7 @@ from codebase_mcp.index.commits import CommitIndexer
 from codebase_mcp.index.pool import PreparerPool
 from codebase_mcp.index.prepare import PreparedBlob
 from codebase_mcp.search.search import Request
+from codebase_mcp.symbols.answer import SymbolQuestion
 
 QUERIES = ("count the stripes of a zebra", "backoff", "spots")
 
@@ -202,6 +203,24 @@ async def test_a_rebuild_drops_commits_and_the_next_search_indexes_them_again(
     wanted = await answers(app, project_id, ref)
     await by_database.index(root, project_id, force_reindex=True)
     assert await answers(app, project_id, ref) == wanted
+
+
+async def test_a_rebuild_drops_commits_and_the_next_outline_indexes_them_again(
+    app: App, by_database: App, root: Path, project_id: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(views, "FRESH_S", 60.0)
+    await app.index(root, project_id)
+    question = SymbolQuestion("outline", path="", ref="feature")
+
+    async def outlined() -> list[str]:
+        outline = (await app.symbols.ask(question, project_id)).facts.outline
+        assert outline is not None
+        return [shown.file.path for shown in outline.files]
+
+    wanted = await outlined()
+    assert wanted
+    await by_database.index(root, project_id, force_reindex=True)
+    assert await outlined() == wanted
 
 
 async def test_searches_go_on_while_their_commit_is_dropped_again_and_again(

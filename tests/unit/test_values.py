@@ -1,4 +1,4 @@
-"""Which values PostgreSQL and JSON can hold, and how the place of another one is named."""
+"""Which values PostgreSQL and JSON can hold, and how the place of another one is named; groups."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from codebase_mcp.errors import InvalidInput
-from codebase_mcp.values import require_storable
+from codebase_mcp.values import grouped, require_storable
 
 
 @pytest.mark.parametrize(
@@ -30,3 +30,9 @@ def test_the_place_of_what_cannot_be_stored_is_named(value: Any, place: str) -> 
 def test_the_parts_under_a_long_key_do_not_each_hold_it() -> None:
     """Half a million paths of a megabyte each would fill the memory of any machine."""
     require_storable("data", {"k" * 1_000_000: [1] * 500_000})
+
+
+def test_values_are_grouped_in_their_order_and_an_unknown_key_has_none() -> None:
+    groups = grouped([("a", 2), ("b", 1), ("a", 1)])
+    assert list(groups.items()) == [("a", [2, 1]), ("b", [1])]
+    assert groups["c"] == []

@@ -31,7 +31,7 @@ from codebase_mcp.source.git_directory import are_allowed, is_confined
 
 if TYPE_CHECKING:
     from codebase_mcp.database.connection import Database, Transaction
-    from codebase_mcp.database.projects import Project
+    from codebase_mcp.database.naming import Project
 
 _log = logging.getLogger(__name__)
 _SQL = load_queries("codebase_mcp.access", "projects.sql")
@@ -269,6 +269,5 @@ def _broken(
     rule: str = "the id of one project",
     way: str = 'Write project = "my-app" there, remove the file, or pass project_id.',
 ) -> InvalidInput:
-    error = InvalidInput.of(key, value, f"{path_text(path)}: {problem}", rule=rule, hint=way)
-    error.details["file"] = path_text(path)
-    return error
+    file = path_text(path)
+    return InvalidInput.of(key, value, f"{file}: {problem}", rule=rule, hint=way, file=file)

@@ -94,7 +94,7 @@ async def create_key(
     identity = _random(_ID_CHARS)
     text = _new_text(identity)
     async with database.catalogue() as tx:
-        row = await tx.fetch_one(
+        [row] = await tx.fetch_all(
             _SQL["add_key"],
             id=identity,
             owner=owner,
@@ -105,7 +105,6 @@ async def create_key(
             requests_per_minute=access.requests_per_minute,
             expires_s=expires_s,
         )
-    assert row is not None
     return Key.from_row(row), text
 
 

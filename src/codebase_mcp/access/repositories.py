@@ -11,7 +11,8 @@ from pathlib import Path
 
 from codebase_mcp.access.context_file import FILE_NAME
 from codebase_mcp.database.connection import Database
-from codebase_mcp.database.projects import Project, list_projects
+from codebase_mcp.database.naming import Project
+from codebase_mcp.database.projects import list_projects
 from codebase_mcp.errors import InternalError, NotFound
 from codebase_mcp.index.inventory import RepositoryFacts, load_inventory, load_roots
 from codebase_mcp.source.git_directory import git_repository_at, work_tree_of

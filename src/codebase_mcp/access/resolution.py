@@ -28,10 +28,9 @@ from codebase_mcp.access.context_file import (
 from codebase_mcp.access.identity import Access, Identity, note_project
 from codebase_mcp.access.repositories import repository_around
 from codebase_mcp.database.connection import Database, Transaction
-from codebase_mcp.database.naming import DEFAULT_ID, schema_of
+from codebase_mcp.database.naming import DEFAULT_ID, Project, schema_of
 from codebase_mcp.database.projects import (
     OnCreated,
-    Project,
     canonical,
     create_project,
     ensure_project,

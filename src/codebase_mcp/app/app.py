@@ -38,9 +38,9 @@ from codebase_mcp.app.reports import (
 from codebase_mcp.app.scopes import FirstRuns, NamedRepository, ReportProgress, Scopes
 from codebase_mcp.app.searching import Searches
 from codebase_mcp.database.connection import Database
+from codebase_mcp.database.naming import Project
 from codebase_mcp.database.nearest import NearestIndexes
 from codebase_mcp.database.projects import (
-    Project,
     find_project,
     list_projects,
     page_id,
@@ -198,8 +198,8 @@ class App:
         from codebase_mcp.app.exact import ExactSearch  # noqa: PLC0415
 
         return ExactSearch(
-            self.database, self.resolver, self.scopes, self.freshness, self.trees,
-            lambda: self.views, self.text_images,
+            self.database, self.resolver, self.scopes, self.freshness, self.trees, self.views,
+            self.text_images,
         )  # fmt: skip
 
     @cached_property

@@ -99,16 +99,15 @@ def _only(candidates: list[RepositoryName], named: NamedRepository) -> Repositor
             hint="Call index_repository first, or leave repository_id out.",
         )
     if len(candidates) > 1:
-        error = InvalidInput.of(
+        raise InvalidInput.of(
             "repository_id",
             None,
             f"The project holds {len(candidates)} repositories: name one of them",
             rule="id of a repository",
             hint="Pass the repository_id of one that details.repositories lists.",
+            repositories=[
+                {"repository_id": str(name.id), "name": name.name, "root": name.root}
+                for name in candidates
+            ],
         )
-        error.details["repositories"] = [
-            {"repository_id": str(name.id), "name": name.name, "root": name.root}
-            for name in candidates
-        ]
-        raise error
     return candidates[0]

@@ -22,7 +22,7 @@ from codebase_mcp.context.answer import Context, NeededDefinition, NeededFile, O
 from codebase_mcp.context.features import COLUMNS, Features, Floats
 from codebase_mcp.context.mixture import Probabilities, mixture
 from codebase_mcp.context.task import Task
-from codebase_mcp.database.projects import Project
+from codebase_mcp.database.naming import Project
 from codebase_mcp.model import WORKTREE, FileKind
 from codebase_mcp.search.search import Searcher
 from codebase_mcp.secrets.masking import mask_token

@@ -19,8 +19,8 @@ from codebase_mcp.access.identity import ANONYMOUS, Identity
 from codebase_mcp.access.resolution import Resolver
 from codebase_mcp.database.backup import BackupFacts, write_backup
 from codebase_mcp.database.connection import Database, Transaction
+from codebase_mcp.database.naming import Project
 from codebase_mcp.database.projects import (
-    Project,
     SchemaState,
     check_schemas,
     count_in_project,

@@ -30,7 +30,7 @@ from codebase_mcp.context.links import Definition, add_links, add_names
 from codebase_mcp.context.mixture import Trees, mixture
 from codebase_mcp.context.task import Task, read_task
 from codebase_mcp.database.literals import dense_literal, sparse_literal
-from codebase_mcp.database.projects import Project
+from codebase_mcp.database.naming import Project
 from codebase_mcp.database.queries import load_queries
 from codebase_mcp.database.transaction import Row
 from codebase_mcp.embedding.embedder import as_sent

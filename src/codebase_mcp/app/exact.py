@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from json import loads
@@ -28,20 +28,17 @@ from codebase_mcp.app.scopes import (
     again_if_dropped,
 )
 from codebase_mcp.app.text_scan import FilesOnDisk, Table, TextQuestion, TextScan
-from codebase_mcp.app.views import ChosenViews, Views, nothing_indexed
+from codebase_mcp.app.views import ChosenViews, Views
 from codebase_mcp.database.connection import Database, Transaction
 from codebase_mcp.database.literals import array_literal
-from codebase_mcp.database.projects import Project
+from codebase_mcp.database.naming import Project
 from codebase_mcp.database.queries import load_queries
-from codebase_mcp.errors import CodebaseError, IndexingFailed, SnapshotDropped
+from codebase_mcp.errors import CodebaseError, IndexingFailed
 from codebase_mcp.index.plan import StoredFile
 from codebase_mcp.model import WORKTREE
 from codebase_mcp.search.changes import Touched, load_touched
-from codebase_mcp.search.exact import (
-    FileMatches,
-    TextFile,
-)
-from codebase_mcp.search.scope import ScopedSnapshot
+from codebase_mcp.search.exact import FileMatches, TextFile
+from codebase_mcp.search.scope import ScopedSnapshot, load_snapshots
 from codebase_mcp.search.text_image import TextImages
 from codebase_mcp.search.text_pattern import TextMatcher
 from codebase_mcp.secrets.masking import mask_token
@@ -50,7 +47,6 @@ from codebase_mcp.telemetry.stopwatch import no_stopwatch
 from codebase_mcp.text.tokens import fold
 
 _SQL = load_queries("codebase_mcp.search", "exact.sql")
-_SCOPE = load_queries("codebase_mcp.search", "search.sql")["scope"]
 
 # A question may scan for this long; the reply says if that was not enough.
 MAX_SCAN_S = 5.0
@@ -106,7 +102,7 @@ class ExactSearch:
     _scopes: Scopes
     _freshness: Freshness
     _trees: IndexedTrees
-    _views: Callable[[], Views]
+    _views: Views
     _images: TextImages
     _tables: OrderedDict[tuple[str, int, UUID], Table] = field(default_factory=OrderedDict)
     _large: dict[Path, tuple[float, FilesOnDisk | None]] = field(default_factory=dict)
@@ -173,7 +169,7 @@ class ExactSearch:
         if ref is None or ref == WORKTREE:
             await self._freshness.follow(project, scope.snapshot_ids)
             return None
-        chosen = await self._views().choose(project, ref, scope.only)
+        chosen = await self._views.choose(project, ref, scope.only)
         if scope.trees and not chosen.snapshot_ids:
             raise IndexingFailed(f"{ref} is still being indexed", hint="Ask again in some seconds.")
         return chosen
@@ -215,12 +211,7 @@ class ExactSearch:
             SnapshotDropped: a snapshot is gone.
             ProjectNotFound: nothing is indexed.
         """
-        snapshots = await _snapshots(tx, ids)
-        if ids is not None and len(snapshots) < len(ids):
-            self._views().forget()
-            raise SnapshotDropped
-        if not snapshots and ids is None:
-            raise nothing_indexed()
+        snapshots = await self._views.snapshots(tx, ids)
         return snapshots, await self._load_tables(tx, project, snapshots)
 
     async def lines_in_index(
@@ -231,7 +222,7 @@ class ExactSearch:
         None if copying the texts first would take long: then they are copied in the background.
         """
         async with self._database.bounded_read(project) as tx:
-            snapshots = await _snapshots(tx, snapshot_ids)
+            snapshots = await load_snapshots(tx, snapshot_ids)
             scan = await self.scan_index(
                 tx, project, snapshots, question, None, within_s=MAX_SCAN_S, most=_FEW_TEXTS
             )
@@ -370,12 +361,6 @@ async def _definers(tx: Transaction, matcher: TextMatcher) -> frozenset[int]:
         return frozenset()
     rows = await tx.fetch_all(_SQL["definers"], folded=fold(matcher.name))
     return frozenset(text_id for text_id, name in rows if matcher.is_name(name))
-
-
-async def _snapshots(tx: Transaction, ids: Collection[int] | None) -> tuple[ScopedSnapshot, ...]:
-    """Some snapshots, or those of the files on disk."""
-    rows = await tx.fetch_all(_SCOPE, ids=None if ids is None else array_literal(ids))
-    return tuple(map(ScopedSnapshot.from_row, rows))
 
 
 def _image_of(

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -22,7 +21,7 @@ from codebase_mcp.app.reports import HistoryReport, SymbolHistoryReport
 from codebase_mcp.app.scopes import CallScope, NamedRepository, Scopes
 from codebase_mcp.changes.symbol_history import SymbolHistory, symbol_history
 from codebase_mcp.database.connection import Database
-from codebase_mcp.database.projects import Project
+from codebase_mcp.database.naming import Project
 from codebase_mcp.embedding.embedder import as_sent
 from codebase_mcp.embedding.models import Model, Models
 from codebase_mcp.errors import CodebaseError, DatabaseUnavailable, IndexingFailed
@@ -47,6 +46,7 @@ from codebase_mcp.settings.loading import Settings
 from codebase_mcp.settings.repository import repository_at
 from codebase_mcp.source.commit_log import Blamed, Lines, blame, find_tip, lines_of
 from codebase_mcp.source.git_directory import git_repository_at
+from codebase_mcp.values import grouped
 
 if TYPE_CHECKING:
     from codebase_mcp.search.search import Answer
@@ -157,9 +157,9 @@ class History:
             DatabaseUnavailable: the database is away.
         """
         roots = {snap.repository_id: Path(snap.root) for snap in answer.snapshots}
-        by_view = defaultdict[tuple[UUID, str], list[int]](list)
-        for rank, hit in enumerate(answer.hits):
-            by_view[hit.repository_id, hit.view].append(rank)
+        by_view = grouped(
+            ((hit.repository_id, hit.view), rank) for rank, hit in enumerate(answer.hits)
+        )
         changes: list[LastChange | None] = [None] * len(answer.hits)
         for (repository_id, view), ranks in by_view.items():
             hits = [answer.hits[rank] for rank in ranks]

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from codebase_mcp.database.connection import Database
-from codebase_mcp.database.projects import Project
+from codebase_mcp.database.naming import Project
 from codebase_mcp.embedding.models import Models
 from codebase_mcp.errors import DatabaseUnavailable, IndexingFailed
 from codebase_mcp.index.plan import RunRequest

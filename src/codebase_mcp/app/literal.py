@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING
 
 from codebase_mcp.database.connection import Transaction
 from codebase_mcp.database.literals import array_literal
-from codebase_mcp.database.projects import Project
+from codebase_mcp.database.naming import Project
 from codebase_mcp.database.queries import load_queries
 from codebase_mcp.search.changes import Touched
 from codebase_mcp.search.exact import ordered
 from codebase_mcp.search.literal import ExactMatches, ExactText
 from codebase_mcp.search.ranking import SearchContext
-from codebase_mcp.search.text_image import ended
+from codebase_mcp.search.text_image import load_bytes
 from codebase_mcp.search.text_pattern import Span, TextMatcher, TextQuery
 
 if TYPE_CHECKING:
@@ -57,7 +57,9 @@ async def look_up(
     if scan is None:
         if not only_once:
             exact.copy_texts(project, scope.snapshots)
-        lines = await _lines_in(tx, candidates, TextMatcher.compile(question.query))
+        matcher, texts = TextMatcher.compile(question.query), await load_bytes(tx, candidates)
+        matching = ((text_id, _numbers(t, matcher.spans(t))) for text_id, t in texts.items())
+        lines = {text_id: numbers for text_id, numbers in matching if numbers}
         return ExactMatches(text, await _by_chunk(tx, lines, touched))
     numbers: dict[int, list[int]] = {}
     more = _MORE_TEXTS
@@ -75,18 +77,6 @@ async def look_up(
         line_count=sum(matches.count for matches in files),
         file_count=len(files),
     )
-
-
-async def _lines_in(
-    tx: Transaction, ids: Collection[int], matcher: TextMatcher
-) -> dict[int, list[int]]:
-    """The lines of some texts that match."""
-    lines = {}
-    for text_id, content in await tx.fetch_all(_SQL["texts"], ids=array_literal(ids)):
-        text = ended(content.encode())
-        if spans := list(matcher.spans(text)):
-            lines[text_id] = _numbers(text, spans)
-    return lines
 
 
 def _numbers(text: bytes, spans: Iterable[Span]) -> list[int]:

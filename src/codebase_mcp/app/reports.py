@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from codebase_mcp.app.freshness.verified_search import IndexFreshness
     from codebase_mcp.app.scopes import CallScope
     from codebase_mcp.changes.symbol_history import SymbolHistory
-    from codebase_mcp.database.projects import Project
+    from codebase_mcp.database.naming import Project
     from codebase_mcp.database.transaction import Transaction
     from codebase_mcp.index.build import RunResult
     from codebase_mcp.index.commit_history import HistoryFacts

@@ -22,7 +22,7 @@ from codebase_mcp.access.identity import Identity
 from codebase_mcp.access.repositories import reason_not_to_index, repository_around
 from codebase_mcp.access.resolution import ProjectSource, Resolver
 from codebase_mcp.app.freshness.trees import IndexedTrees, Tree
-from codebase_mcp.database.projects import Project
+from codebase_mcp.database.naming import Project
 from codebase_mcp.errors import IndexingFailed, ProjectNotFound, SnapshotDropped
 from codebase_mcp.index.progress import RunProgress, estimate_seconds_left
 from codebase_mcp.index.queue import JobQueue
@@ -38,7 +38,7 @@ WAIT_S = 8.0
 REPORT_S = 0.5
 
 # A rebuild or a rebase may drop the snapshots that a call reads, but not so often.
-_MAX_CALLS = 5
+_MAX_CALLS = 10
 
 Report = TypeVar("Report")
 ReportProgress = Callable[[RunProgress], Awaitable[None]]

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, get_args
 
 from codebase_mcp.app.freshness.verified_search import Freshness, IndexFreshness
 from codebase_mcp.app.reports import SearchReport
-from codebase_mcp.app.scopes import CallScope, FirstRun
+from codebase_mcp.app.scopes import CallScope, FirstRun, again_if_dropped
 from codebase_mcp.database.connection import Database
-from codebase_mcp.database.projects import Project
+from codebase_mcp.database.naming import Project
 from codebase_mcp.errors import CodebaseError
 from codebase_mcp.index.progress import RunPhase, percent
 from codebase_mcp.model import WORKTREE
@@ -27,7 +27,7 @@ from codebase_mcp.telemetry.stopwatch import Stopwatch, step, stopwatch
 
 if TYPE_CHECKING:
     from codebase_mcp.app.app import App
-    from codebase_mcp.database.projects import Project
+    from codebase_mcp.database.naming import Project
     from codebase_mcp.records.anchors import Note
     from codebase_mcp.search.history import LastChange
     from codebase_mcp.search.misses import Misses
@@ -79,7 +79,11 @@ class Searches:
     @staticmethod
     def timed() -> AbstractContextManager[Stopwatch]:
         """Time the steps of a search in the block."""
-        return stopwatch("search", _count_step, keeps_statements=True)
+        return stopwatch(
+            "search",
+            lambda name, seconds: SEARCH_STEP_DURATION.observe(seconds, name),
+            keeps_statements=True,
+        )
 
     def warn_if_slow(self, project: Project, watch: Stopwatch) -> None:
         """Log the steps of a slow search."""
@@ -159,16 +163,12 @@ class Searches:
         elif ref is None or ref == WORKTREE:
             answer, truth = await search(snapshots)
         else:
-            answer, truth, names = await self._app.views.search(
-                project, ref, snapshots, search, only=scope.only
+            answer, truth, names = await again_if_dropped(
+                lambda: self._app.views.search(project, ref, snapshots, search, only=scope.only)
             )
         if scope.first_runs:
             truth = _still_indexing(truth, scope.first_runs)
         return answer, truth, names
-
-
-def _count_step(name: str, seconds: float) -> None:
-    SEARCH_STEP_DURATION.observe(seconds, name)
 
 
 def _still_indexing(truth: IndexFreshness, runs: Sequence[FirstRun]) -> IndexFreshness:

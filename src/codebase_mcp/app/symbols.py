@@ -11,15 +11,21 @@ from typing import TYPE_CHECKING
 from codebase_mcp.access.identity import ANONYMOUS, Identity
 from codebase_mcp.access.resolution import Resolver
 from codebase_mcp.app.freshness.verified_search import Freshness
-from codebase_mcp.app.scopes import CallScope, NamedRepository, ReportProgress, Scopes
+from codebase_mcp.app.scopes import (
+    CallScope,
+    NamedRepository,
+    ReportProgress,
+    Scopes,
+    again_if_dropped,
+)
 from codebase_mcp.app.views import ChosenViews, Views, nothing_indexed
 from codebase_mcp.database.connection import Database
-from codebase_mcp.database.projects import Project
-from codebase_mcp.errors import NotFound, SnapshotDropped
+from codebase_mcp.database.naming import Project
+from codebase_mcp.errors import NotFound
 from codebase_mcp.model import WORKTREE
+from codebase_mcp.search.scope import ScopedSnapshot
 from codebase_mcp.symbols.answer import SymbolFacts, SymbolQuestion, answer
 from codebase_mcp.symbols.lookup import name_parts
-from codebase_mcp.symbols.storage import RepositoryState, load_states
 
 if TYPE_CHECKING:
     from codebase_mcp.app.exact import ExactSearch
@@ -57,7 +63,7 @@ class SymbolReport:
     facts: SymbolFacts
     project: Project
     project_source: str
-    states: tuple[RepositoryState, ...]
+    states: tuple[ScopedSnapshot, ...]
     latency_ms: float
     scope: CallScope
     notice: str = ""
@@ -95,21 +101,23 @@ class Symbols:
         """
         started = time.perf_counter()
         scope = await self._scopes.resolve(project_id, identity, repository, report=report)
+        return await again_if_dropped(lambda: self._ask(question, scope, started))
+
+    async def _ask(
+        self, question: SymbolQuestion, scope: CallScope, started: float
+    ) -> SymbolReport:
         project, source = scope.project, scope.source
         async with self._resolver.raise_not_found_if_dropped(project, source):
             scope.require_listed()
             chosen = await self._chosen(project, question, scope)
             ids = scope.snapshot_ids if chosen is None else chosen.snapshot_ids
             async with self._database.bounded_read(project) as tx:
-                states = await load_states(tx, ids)
-                if ids is not None and len(states) < len(ids):
-                    self._views.forget()
-                    raise SnapshotDropped
+                states = await self._views.snapshots(tx, ids)
                 if not states:
                     raise nothing_indexed()
                 notice = _notice(question, chosen, states)
                 try:
-                    facts = await answer(tx, question, [state.snapshot_id for state in states])
+                    facts = await answer(tx, question, [state.id for state in states])
                 except NotFound as error:
                     if notice:
                         error.hint = " ".join(filter(None, [notice, error.hint]))
@@ -117,7 +125,7 @@ class Symbols:
             same_text = await self._same_text(question, facts, project, states)
         latency_ms = (time.perf_counter() - started) * 1000
         return SymbolReport(
-            question, facts, project, source, tuple(states), latency_ms, scope, notice, same_text
+            question, facts, project, source, states, latency_ms, scope, notice, same_text
         )
 
     async def _same_text(
@@ -125,7 +133,7 @@ class Symbols:
         question: SymbolQuestion,
         facts: SymbolFacts,
         project: Project,
-        states: Sequence[RepositoryState],
+        states: Sequence[ScopedSnapshot],
     ) -> SameText | None:
         """The strings that equal the name, without those in its uses; None if nobody asks."""
         if facts.references is None:
@@ -138,7 +146,7 @@ class Symbols:
         pattern = "[\"'`]" + re.escape(name) + "[\"'`]"
         found = await self._exact().lines_in_index(
             project,
-            [state.snapshot_id for state in states],
+            [state.id for state in states],
             TextQuestion(
                 TextQuery(pattern, regex=True, ignore_case=False),
                 question.filters,
@@ -169,7 +177,7 @@ class Symbols:
 
 
 def _notice(
-    question: SymbolQuestion, chosen: ChosenViews | None, states: Sequence[RepositoryState]
+    question: SymbolQuestion, chosen: ChosenViews | None, states: Sequence[ScopedSnapshot]
 ) -> str:
     """A sentence on missing files while an index run is going on; else an empty text."""
     is_missing = chosen is not None and len(chosen.snapshot_ids) < len(chosen.names)

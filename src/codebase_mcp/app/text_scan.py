@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -24,6 +24,7 @@ from codebase_mcp.search.text_image import SnapshotTexts, ended
 from codebase_mcp.search.text_pattern import Spans, TextMatcher, TextQuery
 from codebase_mcp.source.read import SourceText
 from codebase_mcp.source.source_tree import SourceTree
+from codebase_mcp.values import grouped
 
 _SQL = load_queries("codebase_mcp.search", "exact.sql")
 
@@ -157,9 +158,8 @@ class TextScan:
         rooms = [0, *accumulate(matches.count for matches in files)]
         shown = [m for m, used in zip(files, rooms, strict=False) if used < self.question.limit]
         ids = {m.file.text_id for m in shown if m.file.text_id is not None}
-        definitions: defaultdict[int | None, list[Symbol]] = defaultdict(list)
-        for text_id, *facts in await tx.fetch_all(_SQL["definitions"], ids=array_literal(ids)):
-            definitions[text_id].append(Symbol(*facts))
+        rows = await tx.fetch_all(_SQL["definitions"], ids=array_literal(ids))
+        definitions = grouped((text_id, Symbol(*facts)) for text_id, *facts in rows)
         old = self.touched.old if self.touched else ()
         for position, matches in enumerate(shown):
             file = matches.file

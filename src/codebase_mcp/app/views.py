@@ -12,17 +12,15 @@ import asyncio
 import logging
 import re
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING
 from uuid import UUID
 
 from codebase_mcp.app.freshness.trees import Tree, load_trees
 from codebase_mcp.database.connection import Database, Transaction
-from codebase_mcp.database.projects import Project
+from codebase_mcp.database.naming import Project
 from codebase_mcp.errors import (
     CodebaseError,
     IndexingFailed,
@@ -40,9 +38,10 @@ from codebase_mcp.index.commits import (
 )
 from codebase_mcp.model import WORKTREE
 from codebase_mcp.search.changes import Range
+from codebase_mcp.search.scope import ScopedSnapshot, load_snapshots
 from codebase_mcp.search.search import Answer, SearchedSnapshots
 from codebase_mcp.source.git_directory import GitRepository, git_repository_at
-from codebase_mcp.source.git_refs import Ref, list_refs, merge_base, resolve_commit
+from codebase_mcp.source.git_refs import matching_branches, merge_base, resolve_commit
 from codebase_mcp.source.selection import Selection
 from codebase_mcp.telemetry.stopwatch import no_stopwatch, step
 
@@ -61,9 +60,6 @@ BUDGET_S = 10.0
 
 # The largest number of branches that are kept searchable.
 MAX_KEPT = 1_000
-
-# The number of attempts of a search whose snapshots are dropped meanwhile.
-_MAX_SEARCHES = 10
 
 # The largest number of refs of a search.
 MAX_REFS = 8
@@ -160,25 +156,42 @@ class Views:
         *,
         only: frozenset[UUID] | None = None,
     ) -> tuple[Answer, IndexFreshness, Mapping[str, str]]:
-        """Search the snapshots of a ref, and again if they were dropped meanwhile.
+        """Search the snapshots of a ref.
 
         ``only`` are the ids of the repositories to search; None means all of the project. The third
         value maps commits to their refs.
 
         Raises:
-            SnapshotDropped: that happened several times.
+            SnapshotDropped: they were dropped meanwhile.
             InvalidInput, IndexingFailed, DatabaseUnavailable: as ``choose``.
         """
-        for _ in range(_MAX_SEARCHES):
-            with suppress(SnapshotDropped):
-                with step("commits"):
-                    chosen = await self.choose(project, ref, only)
-                ids, ranges = chosen.snapshot_ids, chosen.ranges
-                answer, truth = await search(replace(snapshots, ids=ids, ranges=ranges))
-                if {snapshot.id for snapshot in answer.snapshots}.issuperset(ids):
-                    return answer, truth, chosen.names
+        with step("commits"):
+            chosen = await self.choose(project, ref, only)
+        ids, ranges = chosen.snapshot_ids, chosen.ranges
+        answer, truth = await search(replace(snapshots, ids=ids, ranges=ranges))
+        self._require(ids, answer.snapshots)
+        return answer, truth, chosen.names
+
+    async def snapshots(
+        self, tx: Transaction, ids: Collection[int] | None
+    ) -> tuple[ScopedSnapshot, ...]:
+        """Some snapshots, or those of the files on disk.
+
+        Raises:
+            SnapshotDropped: one of them is gone.
+            ProjectNotFound: nothing is indexed.
+        """
+        snapshots = await load_snapshots(tx, ids)
+        if not snapshots and ids is None:
+            raise nothing_indexed()
+        self._require(ids or (), snapshots)
+        return snapshots
+
+    def _require(self, ids: Collection[int], snapshots: Iterable[ScopedSnapshot]) -> None:
+        """Make sure that all chosen snapshots were there; git is asked again if not."""
+        if not {snapshot.id for snapshot in snapshots}.issuperset(ids):
             self.forget()
-        raise SnapshotDropped
+            raise SnapshotDropped
 
     async def choose(
         self, project: Project, ref: str, only: frozenset[UUID] | None = None
@@ -352,7 +365,8 @@ class Views:
         repository = await asyncio.to_thread(git_repository_at, root)
         if repository is None:
             return
-        kept = _matching(await asyncio.to_thread(list_refs, repository), patterns)
+        matching = await asyncio.to_thread(matching_branches, repository, patterns)
+        kept = matching[:MAX_KEPT]
         gone = [ref.name for ref in stored if not await _exists(repository, ref.name)]
         async with self._database.transaction(project) as tx:
             await keep_only(tx, repository_id, kept)
@@ -466,18 +480,6 @@ def resolve_branches(root: Path, names: Sequence[str]) -> tuple[GitRepository, d
 
 async def _load(tx: Transaction, commits: Sequence[_Commit]) -> list[StoredCommit | None]:
     return [await load_commit(tx, c.tree.repository_id, c.hash) for c in commits]
-
-
-def _matching(refs: Sequence[Ref], patterns: Sequence[str]) -> list[str]:
-    """The branches that match a pattern, the newest first; also without the name of a remote."""
-    matching = []
-    for ref in sorted(refs, key=lambda ref: -ref.committed_at):
-        names = [ref.name]
-        if ref.kind == "remote":
-            names.append(ref.name.partition("/")[2])
-        if ref.kind != "tag" and any(fnmatchcase(n, p) for n in names for p in patterns):
-            matching.append(ref.name)
-    return matching[:MAX_KEPT]
 
 
 async def _exists(repository: GitRepository, name: str) -> bool:

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from math import log
 
 from codebase_mcp.model import FileKind
+from codebase_mcp.values import grouped
 
 # The number of commits after which the weight of a commit halves.
 _HALF_LIFE = 300
@@ -220,9 +221,7 @@ def _alike(
     changed: Iterable[str], files: Iterable[str], key: Callable[[str], str]
 ) -> dict[str, _Alike]:
     """For each file a changed file with the same key, and how many files have the key."""
-    groups: dict[str, list[str]] = defaultdict(list)
-    for path in files:
-        groups[key(path)].append(path)
+    groups = grouped((key(path), path) for path in files)
     return {
         path: _Alike(original, len(groups[key(original)]))
         for original in sorted(changed, reverse=True)

@@ -8,7 +8,6 @@ another name or in another file was moved.
 from __future__ import annotations
 
 import re
-from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from textwrap import dedent
@@ -16,6 +15,7 @@ from textwrap import dedent
 from codebase_mcp.chunking.lines import normalise_newlines
 from codebase_mcp.chunking.split import split
 from codebase_mcp.model import Symbol
+from codebase_mcp.values import grouped
 
 # Shorter definitions are alike by chance.
 MIN_MOVED_CHARS = 40
@@ -194,9 +194,7 @@ def _match(
         (lambda definition: (definition.key, definition.own)),
         (lambda definition: definition.key),
     ):
-        waiting: dict[object, list[int]] = defaultdict(list)
-        for number in sorted(gone, reverse=True):
-            waiting[key(old[number])].append(number)
+        waiting = grouped((key(old[number]), number) for number in sorted(gone, reverse=True))
         for number in sorted(fresh):
             if candidates := waiting.get(key(new[number])):
                 before = candidates.pop()
@@ -221,9 +219,7 @@ def _outermost(definitions: Sequence[_Definition], chosen: set[int]) -> Iterator
 
 def _sort_out_moved(removed: Sequence[_Unmatched], added: Sequence[_Unmatched]) -> None:
     """List moved definitions as moved, and the rest as removed and added."""
-    before: dict[str, list[_Unmatched]] = defaultdict(list)
-    for unmatched in removed if added else ():
-        before[_fingerprint(unmatched.definition)].append(unmatched)
+    before = grouped((_fingerprint(each.definition), each) for each in removed if added)
     moved_away: set[int] = set()
     for unmatched in added:
         candidates = before.get(_fingerprint(unmatched.definition), []) if before else []

@@ -6,7 +6,6 @@ Only the tables below depend on a language.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
@@ -14,6 +13,7 @@ from operator import itemgetter
 from tree_sitter import Node
 
 from codebase_mcp.chunking.syntax import Syntax
+from codebase_mcp.values import grouped
 
 Range = tuple[int, int]
 """The first line or byte, and the end, which is not included."""
@@ -93,10 +93,8 @@ class LocalNames:
     def __init__(self, syntax: Syntax, language: str, declared: Iterable[Node]) -> None:
         self._root = syntax.root
         self._scopes = _LANGUAGES.get(language)
-        self._declared: dict[str, list[Node]] = defaultdict(list)
-        if self._scopes:
-            for node in declared:
-                self._declared[syntax.text_of(node)].append(node)
+        nodes = declared if self._scopes else ()
+        self._declared = grouped((syntax.text_of(node), node) for node in nodes)
         self._ranges: dict[str, list[Range]] = {}
 
     def __contains__(self, name: object) -> bool:

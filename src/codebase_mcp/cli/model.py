@@ -19,8 +19,7 @@ from codebase_mcp.cli.output import print_json, tell
 from codebase_mcp.cli.shell import identity_here, progress_bar
 from codebase_mcp.cli.terminal import console
 from codebase_mcp.database.connection import ProjectTryLocks
-from codebase_mcp.database.naming import backfill_lock
-from codebase_mcp.database.projects import Project
+from codebase_mcp.database.naming import Project, backfill_lock
 from codebase_mcp.embedding.models import Models
 from codebase_mcp.errors import InvalidInput, NotFound
 from codebase_mcp.index import secondary_model

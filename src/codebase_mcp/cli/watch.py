@@ -13,8 +13,7 @@ from codebase_mcp.app.freshness.watcher import IndexUpdate, Watcher
 from codebase_mcp.cli.output import picked, print_json
 from codebase_mcp.cli.shell import identity_here, progress_bar
 from codebase_mcp.cli.terminal import Terminal
-from codebase_mcp.database.naming import DEFAULT_ID
-from codebase_mcp.database.projects import Project
+from codebase_mcp.database.naming import DEFAULT_ID, Project
 from codebase_mcp.errors import InvalidInput, ProjectNotFound
 from codebase_mcp.printable import printable_line
 from codebase_mcp.settings.loading import Settings

@@ -218,9 +218,8 @@ class Database:
         """
         _, vector_version = await self._find_vector()
         async with committed(self._bare("pg_catalog")) as transaction:
-            row = await transaction.fetch_one("SHOW server_version")
-        assert row is not None
-        version = str(row[0]).split(" ", maxsplit=1)[0]
+            [[server_version]] = await transaction.fetch_all("SHOW server_version")
+        version = server_version.split(" ", maxsplit=1)[0]
         if self._server is None:
             return DatabaseFacts(version, vector_version, embedded=False)
         placement = self._server.placement
@@ -326,15 +325,11 @@ class Database:
 
     async def _inspect_vector(self) -> tuple[str, str]:
         async with committed(self._bare("pg_catalog")) as transaction:
-            row = await transaction.fetch_one(_QUERIES["find_vector"])
-            assert row is not None
-            schema, version, available = row
+            [(schema, version, available)] = await transaction.fetch_all(_QUERIES["find_vector"])
             if version is None and available is not None and is_recent(available):
                 await transaction.lock("vector")
                 await self._create_vector(transaction)
-                row = await transaction.fetch_one(_QUERIES["find_vector"])
-                assert row is not None
-                schema, version, available = row
+                [(schema, version, _)] = await transaction.fetch_all(_QUERIES["find_vector"])
         if version is None and available is None:
             raise DatabaseUnavailable(
                 "PostgreSQL database unavailable: the server has no pgvector",

@@ -220,8 +220,7 @@ class ProjectRole:
 
 async def find_role(tx: Transaction, schema: str, vector_schema: str) -> ProjectRole:
     """The role of a project's schema, as it is now."""
-    row = await tx.fetch_one(_ROLES["find_role"], schema=schema, vector_schema=vector_schema)
-    assert row is not None
+    [row] = await tx.fetch_all(_ROLES["find_role"], schema=schema, vector_schema=vector_schema)
     return ProjectRole(*row)
 
 

@@ -122,6 +122,5 @@ async def count_listeners(database: Database, presence: str) -> int:
     """How many sessions listen under this name, in all processes."""
     key = lock_key(database.catalogue_schema, presence)
     async with database.catalogue(readonly=True) as tx:
-        row = await tx.fetch_one(_SQL["count_listeners"], key=key)
-    assert row is not None
-    return int(row[0])
+        [[count]] = await tx.fetch_all(_SQL["count_listeners"], key=key)
+    return int(count)

@@ -32,22 +32,6 @@ from codebase_mcp.errors import (
     ProjectNotFound,
 )
 
-__all__ = [
-    "OnCreated",
-    "Project",
-    "canonical",
-    "count_in_project",
-    "create_project",
-    "drop_project",
-    "ensure_project",
-    "find_project",
-    "list_projects",
-    "not_found",
-    "page_id",
-    "page_of_projects",
-    "validate_project_id",
-]
-
 # PostgreSQL ends a deadlock by failing a transaction with this state.
 _DEADLOCK = "40P01"
 _DROP_ATTEMPTS = 3

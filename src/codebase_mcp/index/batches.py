@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from codebase_mcp.chunking.grammars import unpack
 from codebase_mcp.database.connection import Database, HeldLocks, Transaction
-from codebase_mcp.database.projects import Project
+from codebase_mcp.database.naming import Project
 from codebase_mcp.embedding.static import StaticEmbedder
 from codebase_mcp.errors import CodebaseError, DatabaseUnavailable, IndexingFailed
 from codebase_mcp.index import store

@@ -17,8 +17,7 @@ from typing import Literal
 from uuid import UUID
 
 from codebase_mcp.database.connection import Database, HeldLocks
-from codebase_mcp.database.naming import index_lock
-from codebase_mcp.database.projects import Project
+from codebase_mcp.database.naming import Project, index_lock
 from codebase_mcp.embedding.models import Models
 from codebase_mcp.embedding.profile import Profile
 from codebase_mcp.embedding.static import StaticEmbedder

@@ -21,8 +21,7 @@ from uuid import UUID
 
 from codebase_mcp.database.connection import Database, Transaction
 from codebase_mcp.database.literals import array_literal, dense_literal, sparse_literal
-from codebase_mcp.database.naming import index_lock
-from codebase_mcp.database.projects import Project
+from codebase_mcp.database.naming import Project, index_lock
 from codebase_mcp.database.queries import load_queries
 from codebase_mcp.embedding.embedder import Vectors
 from codebase_mcp.embedding.models import Model

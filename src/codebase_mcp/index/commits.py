@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 from codebase_mcp.database.connection import Database, Transaction
-from codebase_mcp.database.naming import commit_lock
-from codebase_mcp.database.projects import Project
+from codebase_mcp.database.naming import Project, commit_lock
 from codebase_mcp.database.queries import load_queries
 from codebase_mcp.embedding.models import Models
 from codebase_mcp.embedding.profile import Profile
@@ -172,7 +171,7 @@ async def _prepare(
         row = None
     if row is None:
         base_id, base = await _choose_base(tx, view, listing, worktree)
-        row = await tx.fetch_one(
+        [row] = await tx.fetch_all(
             _SQL["create"],
             **view.parameters(),
             generation=worktree.generation,
@@ -180,7 +179,6 @@ async def _prepare(
             classifier=CLASSIFY_VERSION,
             base_id=base_id,
         )
-        assert row is not None
     else:
         own, base_id = await _hashes(tx, row[0]), row[1]
         base = dict(await tx.fetch_all(_SQL["inherited_hashes"], id=row[0]))

@@ -123,6 +123,5 @@ async def load_roots(tx: Transaction) -> list[tuple[Path, datetime]]:
 
 async def count_items(tx: Transaction, repositories: Sequence[UUID]) -> int:
     """The number of files, chunks and vectors of these repositories."""
-    row = await tx.fetch_one(_SQL["count_items"], ids=list(repositories))
-    assert row is not None
-    return int(row[0])
+    [[count]] = await tx.fetch_all(_SQL["count_items"], ids=list(repositories))
+    return int(count)

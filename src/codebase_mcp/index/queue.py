@@ -17,9 +17,8 @@ from typing import Any, Literal
 from uuid import UUID, uuid4
 
 from codebase_mcp.database.connection import Database
-from codebase_mcp.database.naming import index_lock
+from codebase_mcp.database.naming import Project, index_lock
 from codebase_mcp.database.notifications import NotificationListener, count_listeners
-from codebase_mcp.database.projects import Project
 from codebase_mcp.database.queries import load_queries
 from codebase_mcp.errors import CodebaseError, IndexingFailed, Overloaded
 from codebase_mcp.index.identity import repository_id_of
@@ -169,15 +168,14 @@ class JobQueue:
             "force": force,
         } | {key: value for key, value in options.items() if value is not None}
         async with self.database.catalogue() as tx:
-            row = await tx.fetch_one(
+            [[job_id]] = await tx.fetch_all(
                 _SQL["enqueue"],
                 queue=QUEUE,
                 task=TASK,
                 lock=f"{project.schema_name} {index_lock(repository_id)}",
                 args=json.dumps(arguments),
             )
-        assert row is not None
-        [job] = await self.jobs(job_id=row[0])
+        [job] = await self.jobs(job_id=job_id)
         return job
 
     async def jobs(
@@ -222,9 +220,8 @@ class JobQueue:
 
     async def _count(self, statement: str, **parameters: object) -> int:
         async with self.database.catalogue(readonly=True) as tx:
-            row = await tx.fetch_one(_SQL[statement], **parameters)
-        assert row is not None
-        return int(row[0])
+            [[count]] = await tx.fetch_all(_SQL[statement], **parameters)
+        return int(count)
 
     async def note_error(self, job_id: int, error: CodebaseError) -> None:
         """Store why a job failed, or has to be retried."""
@@ -239,9 +236,8 @@ class JobQueue:
             error = json.dumps(_CRASHED.as_dict())
             await tx.fetch_all(_SQL["end_crashed"], **dead, max_crashes=MAX_CRASHES, error=error)
             await tx.fetch_all(_SQL["return_crashed"], **dead)
-            row = await tx.fetch_one(_SQL["state"], queue=QUEUE)
-        assert row is not None
-        return QueueState(*row)
+            [state] = await tx.fetch_all(_SQL["state"], queue=QUEUE)
+        return QueueState(*state)
 
     async def workers(self) -> int:
         """How many workers run in all processes, busy or idle."""

@@ -78,7 +78,7 @@ class StoredRepository:
 async def open_repository(tx: Transaction, request: RunRequest) -> str:
     """Create the repository if it is new, and store the settings of the run; returns its name."""
     root, patterns = request.root, request.ignore_patterns
-    row = await tx.fetch_one(
+    [(_, name)] = await tx.fetch_all(
         _SQL["upsert_repository"],
         id=request.repository_id,
         root=str(root),
@@ -87,8 +87,7 @@ async def open_repository(tx: Transaction, request: RunRequest) -> str:
         selected_by=request.selection.chosen_by,
         ignore_patterns=None if patterns is None else list(patterns),
     )
-    assert row is not None
-    return str(row[1])
+    return str(name)
 
 
 async def load_repository(tx: Transaction, repository_id: UUID) -> StoredRepository:
@@ -113,14 +112,13 @@ async def open_snapshot(
         begun = {"profile_id": stored.id, "generation": row[1]}
         row = await tx.fetch_one(_SQL["begun_rebuild"], **view.parameters(), **begun)
     if row is None:
-        row = await tx.fetch_one(
+        [row] = await tx.fetch_all(
             _SQL["create_snapshot"],
             **view.parameters(),
             profile_id=stored.id,
             active=is_active,
             classifier=CLASSIFY_VERSION,
         )
-    assert row is not None
     return Snapshot(row[0], view, row[1], stored, is_active, row[2] == CLASSIFY_VERSION)
 
 
@@ -128,7 +126,7 @@ async def store_profile(tx: Transaction, profile: Profile) -> int:
     """The id of a profile in this project; a new profile is stored."""
     if profile.id:
         return profile.id
-    row = await tx.fetch_one(
+    [[profile_id]] = await tx.fetch_all(
         _SQL["insert_profile"],
         fingerprint=profile.fingerprint,
         model=profile.model,
@@ -140,8 +138,7 @@ async def store_profile(tx: Transaction, profile: Profile) -> int:
         slope=profile.scale.slope,
         shift=profile.scale.shift,
     )
-    assert row is not None
-    return int(row[0])
+    return int(profile_id)
 
 
 async def stored_files(

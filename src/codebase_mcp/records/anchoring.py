@@ -7,7 +7,7 @@ Its current code is compared with that hash alone, so after an undone change it 
 from __future__ import annotations
 
 import re
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
@@ -17,6 +17,7 @@ from uuid import UUID
 
 from codebase_mcp.chunking.lines import split_lines
 from codebase_mcp.model import extension_of
+from codebase_mcp.values import grouped
 
 AnchorState = Literal["current", "needs_review"]
 
@@ -258,10 +259,11 @@ def find_renamed(
         return None
     parent = old.qualified.removesuffix(old.name)
     existing = {named.qualified for named in before}
-    spans: defaultdict[str, list[Span]] = defaultdict(list)
-    for named in now:
-        if named.qualified not in existing and named.qualified == parent + named.name:
-            spans[named.name].append((named.start_line, named.end_line))
+    spans = grouped(
+        (named.name, (named.start_line, named.end_line))
+        for named in now
+        if named.qualified not in existing and named.qualified == parent + named.name
+    )
     renamed = [
         (parent + name, body_of(lines, of_name))
         for name, of_name in spans.items()

@@ -9,7 +9,6 @@ results.
 from __future__ import annotations
 
 import re
-from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import islice
@@ -28,12 +27,12 @@ from codebase_mcp.records.anchoring import (
     AnchorState,
     Body,
     CodeReference,
-    Span,
     body_of,
     missing,
 )
 from codebase_mcp.search.hits import Hit
 from codebase_mcp.text.tokens import fold
+from codebase_mcp.values import grouped
 
 _SQL = load_queries("codebase_mcp.records", "anchors.sql")
 
@@ -164,9 +163,8 @@ def _ambiguous(
         rule = "a name that means one definition"
         names = [f"{each.symbol} in {each.file}:{each.line}" for each in listed]
     hint = f"Name one of: {', '.join(names)}{more}."
-    error = InvalidInput.of(f"anchors.{n}.{ambiguous.field}", value, message, rule=rule, hint=hint)
-    error.details["places"] = [_as_details(candidate) for candidate in listed]
-    return error
+    field, places = f"anchors.{n}.{ambiguous.field}", [_as_details(each) for each in listed]
+    return InvalidInput.of(field, value, message, rule=rule, hint=hint, places=places)
 
 
 def _as_details(candidate: Candidate) -> dict[str, object]:
@@ -217,11 +215,8 @@ async def resolve(
             ),
         ]
     )
-    files: defaultdict[int, list[Candidate]] = defaultdict(list)
-    definitions: defaultdict[int, list[Candidate]] = defaultdict(list)
-    for rows, candidates in ((file_rows, files), (definition_rows, definitions)):
-        for n, *row in rows:
-            candidates[n].append(Candidate(*row))
+    files = grouped((n, Candidate(*row)) for n, *row in file_rows)
+    definitions = grouped((n, Candidate(*row)) for n, *row in definition_rows)
     chosen = [_choose(each, files[n], definitions[n]) for n, each in enumerate(references)]
     return await _with_bodies(tx, chosen)
 
@@ -296,9 +291,7 @@ async def load_bodies(
     tx: Transaction, definitions: Collection[tuple[int, str]]
 ) -> dict[tuple[int, str], Body]:
     """The bodies of definitions, by the id of their text and their qualified name."""
-    names: defaultdict[int, list[str]] = defaultdict(list)
-    for blob_id, qualified in definitions:
-        names[blob_id].append(qualified)
+    names = grouped(definitions)
     bodies: dict[tuple[int, str], Body] = {}
     rest = iter(sorted(names))
     while batch := list(islice(rest, _BATCH)):
@@ -309,9 +302,7 @@ async def load_bodies(
                 (_SQL["spans"], {"blobs": [b for b, _ in pairs], "names": [n for _, n in pairs]}),
             ]
         )
-        spans: defaultdict[tuple[int, str], list[Span]] = defaultdict(list)
-        for blob_id, qualified, first, last in rows:
-            spans[blob_id, qualified].append((first, last))
+        spans = grouped(((b, qualified), (first, last)) for b, qualified, first, last in rows)
         lines = {blob_id: split_lines(text) for blob_id, text in texts}
         for key in spans:
             if key[0] in lines:

@@ -146,9 +146,9 @@ async def update_entity_type_schema(
     updated = kind
     if changes:
         text, version = json.dumps(schema, ensure_ascii=False), kind.version + 1
-        row = await tx.fetch_one(_SQL["add_version"], type_id=kind.id, version=version, schema=text)
-        assert row is not None
-        updated = replace(kind, version=version, schema_text=text, updated_at=row[0])
+        params = {"type_id": kind.id, "version": version, "schema": text}
+        [[at]] = await tx.fetch_all(_SQL["add_version"], **params)
+        updated = replace(kind, version=version, schema_text=text, updated_at=at)
     if validate_existing:
         await tx.execute(_SQL["checked"], type_id=kind.id, version=updated.version)
     return SchemaUpdate(updated, kind.version, changes, checked)
@@ -191,17 +191,16 @@ async def require_fit(kind: EntityType, data: Mapping[str, Any]) -> None:
     problems = await asyncio.to_thread(lambda: kind.schema.problems(data))
     if not problems:
         return
-    error = InvalidInput.of(
+    raise InvalidInput.of(
         "data",
         None,
         f"Entity data does not match the schema of {kind.name} (version {kind.version}): "
         f"{problems[0]}{and_more(problems)}",
         rule=f"schema of {kind.name}, version {kind.version}",
         hint="Correct the data; if the schema is wrong, change it with update_entity_type_schema.",
+        problems=as_details(problems),
+        schema=kind.document,  # errors drop details that are too long
     )
-    error.details["problems"] = as_details(problems)
-    error.details["schema"] = kind.document  # errors drop details that are too long
-    raise error
 
 
 async def _type_not_found(tx: Transaction, type_name: str) -> NotFound:
@@ -223,7 +222,7 @@ def _require_compatible(kind: EntityType, changes: Sequence[Change]) -> None:
         return
     first = breaking[0]
     rest = f" (and {len(breaking) - 1} more)" if len(breaking) > 1 else ""
-    error = InvalidInput.of(
+    raise InvalidInput.of(
         "new_schema",
         None,
         f"New schema of {kind.name} is not backward compatible: {first.path or 'the root'}: "
@@ -231,11 +230,10 @@ def _require_compatible(kind: EntityType, changes: Sequence[Change]) -> None:
         rule="data that matches the current schema matches the new one",
         hint="Make only compatible changes (optional fields, wider types and limits), or pass "
         "allow_breaking=true; add validate_existing=true to require that all entities match.",
+        breaking_changes=[
+            {"path": change.path, "change": change.change} for change in breaking[:_BREAKING_SHOWN]
+        ],
     )
-    error.details["breaking_changes"] = [
-        {"path": change.path, "change": change.change} for change in breaking[:_BREAKING_SHOWN]
-    ]
-    raise error
 
 
 async def _check_existing(tx: Transaction, kind: EntityType, schema: Schema) -> int:
@@ -250,20 +248,17 @@ async def _check_existing(tx: Transaction, kind: EntityType, schema: Schema) -> 
         shown += invalid[: _MISFITS_SHOWN - len(shown)]
         after = Paging(_CHECKED_AT_ONCE, cursor=Cursor(rows[-1][1], rows[-1][0]))
     if misfits:
-        error = InvalidInput.of(
+        raise InvalidInput.of(
             "new_schema",
             None,
             f"{misfits} of {checked} entities of type {kind.name} do not match the new schema",
             rule="all entities that are not deleted match the new schema",
             hint="Correct these entities with update_entity, change the schema, or leave out "
             "validate_existing: the entities then keep their schema version.",
+            entities_checked=checked,
+            entities_not_fitting=misfits,
+            entities=shown,
         )
-        error.details |= {
-            "entities_checked": checked,
-            "entities_not_fitting": misfits,
-            "entities": shown,
-        }
-        raise error
     return checked
 
 

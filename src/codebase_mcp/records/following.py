@@ -7,7 +7,6 @@ that changed none of their files costs one statement.
 from __future__ import annotations
 
 import json
-from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from uuid import UUID
@@ -39,6 +38,7 @@ from codebase_mcp.records.anchors import (
     spot_columns,
 )
 from codebase_mcp.text.tokens import fold
+from codebase_mcp.values import grouped
 
 _SQL = load_queries("codebase_mcp.records", "following.sql")
 
@@ -183,10 +183,7 @@ async def _find_moves(
             ),
         ]
     )
-    copies: defaultdict[bytes, list[Content]] = defaultdict(list)
-    for file in files:
-        content = Content(*file)
-        copies[content.hash].append(content)
+    copies = grouped((content.hash, content) for content in (Content(*file) for file in files))
     hash_of: dict[int, bytes] = dict(last_seen)
     moves: dict[str, Content] = {}
     changed: dict[str, int] = {}
@@ -292,11 +289,11 @@ async def _find_namesakes(
     )
     keys = {(path, blob_id, qualified) for _, path, blob_id, qualified in rows}
     loaded = {(d.path, d.qualified): d for d in await _definitions(tx, keys)}
-    namesakes: defaultdict[str, list[Definition]] = defaultdict(list)
-    for symbol, path, _, qualified in rows:
-        if (path, qualified) in loaded:
-            namesakes[symbol].append(loaded[path, qualified])
-    return namesakes
+    return grouped(
+        (symbol, loaded[path, qualified])
+        for symbol, path, _, qualified in rows
+        if (path, qualified) in loaded
+    )
 
 
 async def _find_renamed(tx: Transaction, lost: Sequence[Tracked]) -> dict[UUID, Definition]:
@@ -311,9 +308,7 @@ async def _find_renamed(tx: Transaction, lost: Sequence[Tracked]) -> dict[UUID, 
             (_SQL["texts"], {"blobs": now}),
         ]
     )
-    named: defaultdict[int | None, list[Named]] = defaultdict(list)
-    for blob_id, *fields in outlines:
-        named[blob_id].append(Named(*fields))
+    named = grouped((blob_id, Named(*fields)) for blob_id, *fields in outlines)
     lines = {blob_id: split_lines(text) for blob_id, text in texts}
     definitions: dict[UUID, Definition] = {}
     for anchor in edited:

@@ -168,7 +168,7 @@ async def store_observation(
 ) -> tuple[UUID, bool]:
     """Store a text; returns its id and whether it is new. An existing one gets the tags added."""
     text, identity = prepared.text, uuid4()
-    row = await tx.fetch_one(
+    [(stored, tags)] = await tx.fetch_all(
         _SQL["store"],
         id=identity,
         content=text.content,
@@ -182,8 +182,6 @@ async def store_observation(
         dense=list(prepared.dense),
         most_tags=MAX_TAGS,
     )
-    assert row is not None
-    stored, tags = row
     if stored != identity and text.tags:  # tags are part of the vectors; the row stays locked
         [with_all] = await prepare(model, [ObservationText(text.content, tuple(tags))])
         await renew(tx, {stored: with_all}, anyway=True)
@@ -303,9 +301,7 @@ async def newest_of_each_type(
 
 async def look_after(tx: Transaction, model: Model) -> Upkeep:
     """The pending maintenance of the observations."""
-    row = await tx.fetch_one(_SQL["upkeep"], model=model_of(model))
-    assert row is not None
-    mixed, vectors = row
+    [(mixed, vectors)] = await tx.fetch_all(_SQL["upkeep"], model=model_of(model))
     return Upkeep(mixed, await wants_vector_index(tx, model.facts.dimension, vectors))
 
 
@@ -319,9 +315,8 @@ async def outdated(tx: Transaction, model: Model) -> dict[UUID, ObservationText]
 async def tend_index(tx: Transaction, model: Model) -> None:
     """Build the vector index, if it is still missing or too coarse."""
     await tx.lock("memory index")
-    row = await tx.fetch_one(_SQL["upkeep"], model=model_of(model))
-    assert row is not None
-    await maintain_vector_index(tx, model.facts.dimension, row[1])
+    [(_, vectors)] = await tx.fetch_all(_SQL["upkeep"], model=model_of(model))
+    await maintain_vector_index(tx, model.facts.dimension, vectors)
 
 
 async def renew(

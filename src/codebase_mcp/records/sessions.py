@@ -68,7 +68,7 @@ async def start_session(
     tx: Transaction, session_id: str, owner: str | None, directory: Path | None, head: Head
 ) -> Session:
     """Start a session, or continue the existing session with this name, even if it has ended."""
-    row = await tx.fetch_one(
+    [row] = await tx.fetch_all(
         _SQL["start"],
         id=session_id,
         owner=owner,
@@ -76,7 +76,6 @@ async def start_session(
         branch=head.branch,
         commit=head.commit,
     )
-    assert row is not None
     return Session(*row)
 
 

@@ -6,7 +6,6 @@ of paths, and its own path names its ancestors. Type and parent of an item never
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -21,6 +20,7 @@ from codebase_mcp.records.anchoring import Anchor, CodeReference
 from codebase_mcp.records.anchors import anchors_from, set_anchors
 from codebase_mcp.records.page import Cursor, Page, Paging
 from codebase_mcp.records.vocabulary import WorkItemStatus, WorkItemType
+from codebase_mcp.values import grouped
 
 _SQL = load_queries("codebase_mcp.records", "work_items.sql")
 
@@ -88,7 +88,7 @@ async def create_work_item(
         NotFound: there is no such parent.
         InvalidInput: the parent's type is not above the item's, or an anchor cannot be resolved.
     """
-    row = await tx.fetch_one(
+    [(parent_type, *columns)] = await tx.fetch_all(
         _SQL["create_work_item"],
         id=uuid4(),
         item_type=item_type,
@@ -98,8 +98,6 @@ async def create_work_item(
         parent_id=parent_id,
         above=list(LEVELS[: LEVELS.index(item_type)]),
     )
-    assert row is not None
-    parent_type, *columns = row
     if columns[0] is None:
         assert parent_id is not None
         if parent_type is None:
@@ -209,9 +207,7 @@ async def page_of_trees(tx: Transaction, paging: Paging, most: int) -> Page[Tree
     )
     page = paging.page(roots, total, lambda row: Cursor(row[1], row[0]))
     rows = await tx.fetch_all(_SQL["trees"], roots=[row[0] for row in page.items], most=most)
-    trees: dict[str, list[WorkItem]] = defaultdict(list)
-    for item in map(WorkItem.from_row, rows):
-        trees[item.path.partition("/")[0]].append(item)
+    trees = grouped((i.path.partition("/")[0], i) for i in map(WorkItem.from_row, rows))
     listed = [
         Tree(in_order(items), below + 1 - len(items))
         for root, _, below in page.items

@@ -21,13 +21,13 @@ from codebase_mcp.search.lists import (
     ChunkKey,
     Lists,
     ListSource,
-    NamedDefinition,
     TextEvidence,
     discounted_sum,
 )
 from codebase_mcp.search.literal import ExactMatches, LookUp
 from codebase_mcp.search.scope import QueryVector
 from codebase_mcp.text.tokens import word_stems
+from codebase_mcp.values import grouped
 
 # The number of texts of each list that are ranked, beside all texts of the lists of names and
 # definitions. In a trial 99.4 % of the targets were among the first 50 by words.
@@ -156,9 +156,7 @@ def _evidence(lists: Lists, nearest: Iterable[tuple[float, int, int]]) -> dict[i
     by_meaning: defaultdict[int, dict[int, float]] = defaultdict(dict)
     for cosine, blob_id, ordinal in nearest:
         by_meaning[blob_id].setdefault(ordinal, cosine)
-    definitions: defaultdict[int, list[NamedDefinition]] = defaultdict(list)
-    for blob_id, definition in lists.definitions:
-        definitions[blob_id].append(definition)
+    definitions = grouped(lists.definitions)
     ranked = lists.named_texts | definitions.keys()
     ranked.update(_best_texts(by_words, RANKED_BY_WORDS))
     ranked.update(_best_texts(by_expansion, RANKED_BY_EXPANSION))

@@ -7,7 +7,6 @@ the old files lack, and the chunks of old files that lost most of their lines.
 from __future__ import annotations
 
 import asyncio
-from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
@@ -22,6 +21,7 @@ from codebase_mcp.search.hits import Change, Hit
 from codebase_mcp.search.lists import ChunkKey, DatabaseLists, Lists, chunk_parameters
 from codebase_mcp.search.query import Query
 from codebase_mcp.search.scope import QueryVector, Scope, ScopedSnapshot
+from codebase_mcp.values import grouped
 
 _SQL = load_queries("codebase_mcp.search", "changes.sql")
 _SEARCH = load_queries("codebase_mcp.search", "search.sql")
@@ -85,9 +85,7 @@ async def _add(
         [(_SEARCH["texts"], {"blobs": blobs}), (_SQL["chunk_lines"], {"blobs": blobs})]
     )
     text_of: dict[int | None, str] = dict(texts)
-    lines_of: defaultdict[int, list[tuple[int, int, int]]] = defaultdict(list)
-    for blob_id, ordinal, first, last in lines:
-        lines_of[blob_id].append((ordinal, first, last))
+    lines_of = grouped((blob_id, tuple(chunk)) for blob_id, *chunk in lines)
     compared = await asyncio.to_thread(
         lambda: [line_changes(text_of.get(old), text_of.get(new)) for _, old, new in rows]
     )

@@ -21,13 +21,12 @@ import numpy as np
 from codebase_mcp.database.connection import Transaction
 from codebase_mcp.embedding.embedder import Passages, Vectors
 from codebase_mcp.embedding.static import StaticEmbedder
-from codebase_mcp.model import ITEM
+from codebase_mcp.model import ITEM, Chunk
 from codebase_mcp.search.hits import (
     Enclosing,
     Hit,
     LineRange,
     ScoredFile,
-    StoredChunk,
     StoredText,
     chunk_strengths,
     hit_at,
@@ -36,6 +35,7 @@ from codebase_mcp.search.hits import (
 )
 from codebase_mcp.telemetry.stopwatch import step
 from codebase_mcp.text.counting import Lexicon, WordBags, term_table
+from codebase_mcp.values import grouped
 
 # The weights of the evidence for a part.
 WORDS = 0.45
@@ -298,10 +298,8 @@ def strongest_chunks(file: ScoredFile) -> list[int]:
 
 def distinct_files(files: Sequence[ScoredFile]) -> list[list[ScoredFile]]:
     """The files grouped by text, in the order of their scores."""
-    by_text: dict[int, list[ScoredFile]] = {}
-    for file in sorted(files, key=lambda file: -file.similarity):
-        by_text.setdefault(file.ranked.candidate.blob_id, []).append(file)
-    return list(by_text.values())
+    best_first = sorted(files, key=lambda file: -file.similarity)
+    return list(grouped((file.ranked.candidate.blob_id, file) for file in best_first).values())
 
 
 async def definition_hits(
@@ -421,7 +419,7 @@ def _hit(
             part_score = round(first.similarity * share, 4)
             further.append(LineRange(part.start_line, part.end_line, part.symbol, part_score))
             beside += [] if is_around else [part]
-    whole = StoredChunk(best.start_line, best.end_line, best.symbol, best.kind)
+    whole = Chunk(best.start_line, best.end_line, best.symbol, best.kind)
     hit = hit_at(whole, first, text.lines, context_lines, explain=explain)
     also_at = tuple(location_of(copy, hit) for copy in files[1:])
     return replace(hit, more_in_file=tuple(further), also_at=also_at)

@@ -1,9 +1,3 @@
--- name: texts
--- Some texts, with the secrets in them masked.
-SELECT id, text
-FROM blob
-WHERE id = ANY(%(ids)s::bigint[]);
-
 -- name: chunks_with
 -- The chunks with some lines.
 SELECT c.blob_id, c.ordinal, l.line

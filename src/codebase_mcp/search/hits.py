@@ -16,10 +16,11 @@ from codebase_mcp.chunking.lines import split_lines
 from codebase_mcp.database.connection import Transaction
 from codebase_mcp.database.literals import array_literal
 from codebase_mcp.database.queries import load_queries
-from codebase_mcp.model import ITEM, WORKTREE
+from codebase_mcp.model import ITEM, WORKTREE, Chunk
 from codebase_mcp.search.lists import ChunkKey, chunk_parameters
 from codebase_mcp.search.signals import RankedFile
 from codebase_mcp.telemetry.stopwatch import step
+from codebase_mcp.values import grouped
 
 _SQL = load_queries("codebase_mcp.search", "search.sql")
 
@@ -59,16 +60,6 @@ Change = Literal["added", "changed", "removed"]
 
 
 @dataclass(frozen=True, slots=True)
-class StoredChunk:
-    """The lines of a chunk of a text."""
-
-    start_line: int
-    end_line: int
-    symbol: str | None
-    kind: str
-
-
-@dataclass(frozen=True, slots=True)
 class Enclosing:
     """A definition of a file (lines 1-based, inclusive), with its qualified name.
 
@@ -96,7 +87,7 @@ class StoredText:
     """
 
     lines: list[str]
-    chunks: Mapping[int, StoredChunk]
+    chunks: Mapping[int, Chunk]
     definitions: tuple[Enclosing, ...]
 
 
@@ -114,12 +105,11 @@ async def load_texts(
             *([(_SQL["enclosing"], parameters)] if with_definitions else []),
         ]
     )
-    chunks_of: dict[int, dict[int, StoredChunk]] = defaultdict(dict)
+    chunks_of: dict[int, dict[int, Chunk]] = defaultdict(dict)
     for blob_id, ordinal, *chunk in chunks:
-        chunks_of[blob_id][ordinal] = StoredChunk(*chunk)
-    defined: dict[int, list[Enclosing]] = defaultdict(list)
-    for blob_id, *definition in chain.from_iterable(definitions):
-        defined[blob_id].append(Enclosing(*definition))
+        chunks_of[blob_id][ordinal] = Chunk(*chunk)
+    enclosing = chain.from_iterable(definitions)
+    defined = grouped((blob_id, Enclosing(*definition)) for blob_id, *definition in enclosing)
     return {
         blob_id: StoredText(split_lines(text), chunks_of[blob_id], tuple(defined[blob_id]))
         for blob_id, text in texts
@@ -348,7 +338,7 @@ def _line_range(chunk: ChosenChunk, text: StoredText) -> LineRange:
 
 
 def hit_at(
-    chunk: StoredChunk,
+    chunk: Chunk,
     file: ScoredFile,
     lines: Sequence[str],
     context_lines: int = 0,

@@ -9,7 +9,6 @@ compiled for processors with AVX and FMA). The nearest vectors are exact. An ind
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial, reduce
@@ -37,6 +36,7 @@ from codebase_mcp.search.lists import (
 from codebase_mcp.search.query import Query
 from codebase_mcp.search.scope import FileFilters, QueryVector, Scope, ScopeVersion
 from codebase_mcp.text.tokens import ALL_CHUNKS, fold
+from codebase_mcp.values import grouped
 
 Ints = NDArray[np.int32]
 Floats = NDArray[np.float32]
@@ -172,10 +172,7 @@ class MemoryIndex:
     @cached_property
     def files_of(self) -> Mapping[int, list[int]]:
         """The files of each text, by position."""
-        by_text: defaultdict[int, list[int]] = defaultdict(list)
-        for number, file in enumerate(self.files):
-            by_text[file.text].append(number)
-        return by_text
+        return grouped((file.text, number) for number, file in enumerate(self.files))
 
     def frequencies(self, terms: Iterable[int]) -> dict[int, int]:
         """The number of chunks with each of these terms; without the terms that no chunk has."""

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from codebase_mcp.database.connection import Database, Transaction
 from codebase_mcp.database.literals import array_literal
-from codebase_mcp.database.projects import Project
+from codebase_mcp.database.naming import Project
 from codebase_mcp.database.queries import load_queries
 from codebase_mcp.database.transaction import Row
 from codebase_mcp.errors import CodebaseError

@@ -17,7 +17,7 @@ from uuid import UUID
 
 from codebase_mcp.database.connection import Database, Transaction
 from codebase_mcp.database.literals import array_literal
-from codebase_mcp.database.projects import Project
+from codebase_mcp.database.naming import Project
 from codebase_mcp.database.queries import load_queries
 from codebase_mcp.database.transaction import Row
 from codebase_mcp.embedding.models import Models

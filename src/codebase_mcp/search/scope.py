@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -249,6 +249,14 @@ async def fetch_named(tx: Transaction, statements: Mapping[str, Statement]) -> d
     """Run some statements in one round trip; the rows of each, by the statement's name."""
     rows = await tx.fetch_many(list(statements.values()))
     return dict(zip(statements, rows, strict=True))
+
+
+async def load_snapshots(
+    tx: Transaction, ids: Collection[int] | None
+) -> tuple[ScopedSnapshot, ...]:
+    """Some snapshots, or those that are searched by default: of the files on disk."""
+    array = None if ids is None else array_literal(ids)
+    return _snapshots(await tx.fetch_all(_SQL["scope"], ids=array))
 
 
 def _snapshots(rows: Sequence[Row]) -> tuple[ScopedSnapshot, ...]:

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from codebase_mcp.database.connection import Database, Transaction
+from codebase_mcp.database.naming import Project
 from codebase_mcp.database.nearest import EXACT_VECTORS, NearestIndexes
-from codebase_mcp.database.projects import Project
 from codebase_mcp.database.queries import load_queries
 from codebase_mcp.database.transaction import Row
 from codebase_mcp.embedding.embedder import Vectors, as_sent

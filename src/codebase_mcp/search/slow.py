@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from typing import LiteralString
 
 from codebase_mcp.database.connection import Database
-from codebase_mcp.database.projects import Project
+from codebase_mcp.database.naming import Project
 from codebase_mcp.errors import CodebaseError
 from codebase_mcp.telemetry.metrics import SLOW_SEARCHES
 from codebase_mcp.telemetry.stopwatch import (

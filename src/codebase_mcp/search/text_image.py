@@ -38,7 +38,7 @@ from codebase_mcp.database.literals import array_literal
 from codebase_mcp.database.queries import load_queries
 from codebase_mcp.search.text_pattern import OTHER_CASES, Spans, TextMatcher
 
-_SQL = load_queries("codebase_mcp.search", "exact.sql")
+_SQL = load_queries("codebase_mcp.search", "search.sql")
 _log = logging.getLogger(__name__)
 
 # The end of a file: this mark, the offset of its arrays, the number of texts and of blocks.
@@ -308,7 +308,7 @@ class TextImages:
         """Texts that an image lacks; those of the last question are kept."""
         kept = self._beside.get(name, {})
         texts = {text_id: kept[text_id] for text_id in ids if text_id in kept}
-        texts |= await _load(tx, [text_id for text_id in ids if text_id not in texts])
+        texts |= await load_bytes(tx, [text_id for text_id in ids if text_id not in texts])
         self._beside[name] = texts
         return texts
 
@@ -376,7 +376,7 @@ async def _write(tx: Transaction, ids: Sequence[int], out: IO[bytes]) -> None:
     order = list(dict.fromkeys(ids))
     image = ImageWriter(out)
     for first in range(0, len(order), _BATCH_TEXTS):
-        texts = await _load(tx, order[first : first + _BATCH_TEXTS])
+        texts = await load_bytes(tx, order[first : first + _BATCH_TEXTS])
         await asyncio.to_thread(image.write, texts)
     await asyncio.to_thread(image.finish)
 
@@ -444,10 +444,11 @@ def _missing(image: TextImage, ids: Sequence[int]) -> list[int]:
     return list(dict.fromkeys(asked[~np.isin(asked, image.ids)].tolist()))
 
 
-async def _load(tx: Transaction, ids: Sequence[int]) -> dict[int, bytes]:
+async def load_bytes(tx: Transaction, ids: Collection[int]) -> dict[int, bytes]:
+    """Some texts, each with a line end behind its last line, in the order of their ids here."""
     if not ids:
         return {}
-    rows: dict[int, str] = dict(await tx.fetch_all(_SQL["texts"], ids=array_literal(ids)))
+    rows: dict[int, str] = dict(await tx.fetch_all(_SQL["texts"], blobs=array_literal(ids)))
     return {text_id: ended(rows[text_id].encode()) for text_id in ids if text_id in rows}
 
 

@@ -38,6 +38,7 @@ from codebase_mcp.source.git_directory import GitRepository, git_repository_at
 from codebase_mcp.source.git_refs import branch_commits
 from codebase_mcp.source.listing_builder import escape_path
 from codebase_mcp.source.read import decode
+from codebase_mcp.values import grouped
 
 # Limits per commit. A commit with thousands of paths says little about a single file.
 MAX_PATHS = 500
@@ -162,11 +163,11 @@ def list_commits(tip: Tip, depth: int) -> list[str]:
 
 def branches_by_commit(tip: Tip, depth: int) -> dict[str, list[str]]:
     """The branches that reach each commit unreachable from HEAD; of each the newest ``depth``."""
-    branches: dict[str, list[str]] = {}
-    for name, commit in tip.branches:
-        for reached in _listed(tip, depth, commit, f"^{tip.commit}"):
-            branches.setdefault(reached, []).append(name)
-    return branches
+    return grouped(
+        (reached, name)
+        for name, commit in tip.branches
+        for reached in _listed(tip, depth, commit, f"^{tip.commit}")
+    )
 
 
 def _listed(tip: Tip, depth: int, *revisions: str) -> list[str]:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
@@ -38,6 +38,7 @@ from codebase_mcp.source.git_objects import SUBMODULE, SYMLINK, hash_blob, list_
 from codebase_mcp.source.listing_builder import escape_path, parents
 from codebase_mcp.source.open_file import open_regular, read_regular
 from codebase_mcp.source.read import lfs_hash
+from codebase_mcp.values import grouped
 
 # Further files are only counted …
 MAX_FILES = 20_000
@@ -370,10 +371,11 @@ def _version_at(location: bytes, hash_chars: int) -> FileVersion | None:
 
 def _with_renames(changes: Sequence[FileChange]) -> list[FileChange]:
     """The changes, in which the removal and addition of equal files are renames."""
-    removed: dict[str, list[FileChange]] = defaultdict(list)
-    for change in changes:
-        if change.status == "removed" and change.old is not None and change.old.is_regular:
-            removed[change.old.object_id].append(change)
+    removed = grouped(
+        (change.old.object_id, change)
+        for change in changes
+        if change.status == "removed" and change.old is not None and change.old.is_regular
+    )
     origins: dict[str, FileChange] = {}
     for change in changes:
         if change.status == "added" and change.new and removed[change.new.object_id]:

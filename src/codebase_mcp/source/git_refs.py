@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
+from fnmatch import fnmatchcase
 from typing import Literal, NoReturn
 
 from codebase_mcp.errors import IndexingFailed, InvalidInput
@@ -207,3 +208,15 @@ def _hint(repository: GitRepository, base: bytes) -> str:
     if near:
         return f"Did you mean {' or '.join(list(dict.fromkeys(near))[:3])}?"
     return f"Its newest refs are {', '.join(names[:5])}."
+
+
+def matching_branches(repository: GitRepository, patterns: Sequence[str]) -> list[str]:
+    """The branches that match a pattern, the newest first; also without the name of a remote."""
+    matching = []
+    for ref in sorted(list_refs(repository), key=lambda ref: -ref.committed_at):
+        names = [ref.name]
+        if ref.kind == "remote":
+            names.append(ref.name.partition("/")[2])
+        if ref.kind != "tag" and any(fnmatchcase(n, p) for n in names for p in patterns):
+            matching.append(ref.name)
+    return matching

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import TypeVar
@@ -12,6 +11,7 @@ from codebase_mcp.symbols.definition import CALLABLE_KINDS, TYPE_KINDS, Candidat
 from codebase_mcp.symbols.imports import directory_of, parts_of, words_of_module, words_of_path
 from codebase_mcp.symbols.languages import Language, Modules, Reach, language_of
 from codebase_mcp.text.tokens import fold
+from codebase_mcp.values import grouped
 
 Key = TypeVar("Key", bound=Hashable)
 
@@ -153,11 +153,11 @@ class Candidates(tuple[Definition, ...]):
     @cached_property
     def _by_word(self) -> Mapping[str, list[int]]:
         """The places in the sequence of those whose path has a word."""
-        positions: defaultdict[str, list[int]] = defaultdict(list)
-        for number, definition in enumerate(self):
-            for word in words_of_path(definition.file.path):
-                positions[word].append(number)
-        return positions
+        return grouped(
+            (word, number)
+            for number, definition in enumerate(self)
+            for word in words_of_path(definition.file.path)
+        )
 
     @cached_property
     def _near(self) -> dict[tuple[str, str], Sequence[Definition]]:
@@ -167,9 +167,7 @@ class Candidates(tuple[Definition, ...]):
 def _grouped(
     definitions: Iterable[Definition], key: Callable[[Definition], Key]
 ) -> Mapping[Key, Candidates]:
-    groups: defaultdict[Key, list[Definition]] = defaultdict(list)
-    for definition in definitions:
-        groups[key(definition)].append(definition)
+    groups = grouped((key(definition), definition) for definition in definitions)
     return {name: Candidates(group) for name, group in groups.items()}
 
 

@@ -34,6 +34,7 @@ from codebase_mcp.symbols.storage import (
     load_surroundings,
 )
 from codebase_mcp.text.references import declarations, unpack
+from codebase_mcp.values import grouped
 
 _UNNAMED = "?"
 _READS = frozenset({ReferenceKind.CALL, ReferenceKind.USE})
@@ -302,11 +303,11 @@ async def _members(
     """The definitions of some names that may be receivers, without those of common names."""
     common = await common_names(tx, names, _MAX_SAME)
     named = await load_definitions(tx, names - common, snapshot_ids, without=PROSE_KINDS)
-    members: defaultdict[tuple[int, str], list[Definition]] = defaultdict(list)
-    for definition in named:
-        if definition.name in names and is_member(definition):
-            members[definition.file.snapshot_id, definition.name].append(definition)
-    return members
+    return grouped(
+        ((definition.file.snapshot_id, definition.name), definition)
+        for definition in named
+        if definition.name in names and is_member(definition)
+    )
 
 
 def _read(

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 
 from codebase_mcp.model import ITEM, KINDS, FileKind, Reference, ReferenceKind, Symbol
+from codebase_mcp.values import grouped
 
 # Kinds of definitions that no file uses by name.
 PROSE_KINDS = frozenset({"section", "key", "selector", "entry", ITEM})
@@ -74,10 +74,7 @@ class Surroundings:
     @cached_property
     def local(self) -> Mapping[str, Sequence[Reference]]:
         """The imports that each name in the text may stand for."""
-        imports: defaultdict[str, list[Reference]] = defaultdict(list)
-        for reference in self.imports:
-            imports[reference.alias or reference.name].append(reference)
-        return imports
+        return grouped((reference.alias or reference.name, reference) for reference in self.imports)
 
     @cached_property
     def modules(self) -> frozenset[str]:

@@ -7,7 +7,6 @@ the language. The other definitions are possible by name alone; the reason says 
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import product
@@ -52,6 +51,7 @@ from codebase_mcp.symbols.languages import SELF, SUPER, Language, Modules, Reach
 from codebase_mcp.symbols.members import by_name, of_bases, own
 from codebase_mcp.symbols.packages import PackageNames
 from codebase_mcp.symbols.use_site import UseSite
+from codebase_mcp.values import grouped
 
 # How many files an import is followed through, as packages hand names on.
 _MAX_STEPS = 4
@@ -80,19 +80,21 @@ class Resolver:
         *,
         declared: DeclaredTypes | None = None,
     ) -> None:
-        self._named: dict[tuple[int, str], list[Definition]] = defaultdict(list)
-        for definition in definitions:
-            if definition.kind not in PROSE_KINDS:
-                self._named[definition.file.snapshot_id, definition.name].append(definition)
+        self._named = grouped(
+            ((definition.file.snapshot_id, definition.name), definition)
+            for definition in definitions
+            if definition.kind not in PROSE_KINDS
+        )
         self._names = {name for _, name in self._named}
         self._packages = packages or {}
         self._declared = declared or DeclaredTypes()
         # By the last part of the file's paths too: a module that is a file ends in it.
-        self._imports: dict[tuple[int, str, str], list[Use]] = defaultdict(list)
-        for use in uses:
-            if use.kind is _IMPORT:
-                for end in self._ends(use):
-                    self._imports[use.file.snapshot_id, use.alias or use.name, end].append(use)
+        self._imports = grouped(
+            ((use.file.snapshot_id, use.alias or use.name, end), use)
+            for use in uses
+            if use.kind is _IMPORT
+            for end in self._ends(use)
+        )
         self._surroundings = surroundings
         self._known: dict[tuple[object, ...], tuple[tuple[Candidate, ...], bool]] = {}
         self._around = around or {}

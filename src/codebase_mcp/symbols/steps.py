@@ -35,6 +35,7 @@ from codebase_mcp.symbols.storage import (
     load_outlines,
     references_of,
 )
+from codebase_mcp.values import grouped
 
 StepKind = Literal["call", "override", "callback", "table", "decorator"]
 
@@ -220,9 +221,7 @@ class StepGraph:
 
         The other members of its class may call that definition too.
         """
-        at_line: defaultdict[tuple[File, int], list[_Registration]] = defaultdict(list)
-        for registration in registrations:
-            at_line[registration[:2]].append(registration)
+        at_line = grouped((registration[:2], registration) for registration in registrations)
         references = await references_of(self.tx, {file.blob_id for file, _ in at_line})
         uses = {
             Use(file, *reference)
@@ -292,12 +291,12 @@ class StepGraph:
         outlines = await load_outlines(
             self.tx, {file.blob_id for file, _ in classes}, deepest=DEEPEST
         )
-        members: defaultdict[tuple[File, str], list[Definition]] = defaultdict(list)
-        for file, container in classes:
-            for symbol in outlines.get(file.blob_id, ()):
-                if symbol.qualified == f"{container}.{symbol.name}" and symbol.kind == "method":
-                    members[file, container].append(Definition.of(file, symbol))
-        return members
+        return grouped(
+            ((file, container), Definition.of(file, symbol))
+            for file, container in classes
+            for symbol in outlines.get(file.blob_id, ())
+            if symbol.qualified == f"{container}.{symbol.name}" and symbol.kind == "method"
+        )
 
     async def registration_of(self, definition: Definition) -> CodeLine | None:
         """The line that decorates a definition, or hands it on."""

@@ -6,9 +6,7 @@ import asyncio
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass
 from typing import ParamSpec, TypeVar
-from uuid import UUID
 
 from codebase_mcp.chunking.lines import split_lines
 from codebase_mcp.database.connection import Transaction
@@ -20,6 +18,7 @@ from codebase_mcp.symbols.definition import PROSE_KINDS, Definition, File, Surro
 from codebase_mcp.symbols.packages import PackageNames, build_files_for
 from codebase_mcp.text.references import unpack
 from codebase_mcp.text.tokens import fold
+from codebase_mcp.values import grouped
 
 SQL = load_queries("codebase_mcp.symbols", "symbols.sql")
 _SEARCH = load_queries("codebase_mcp.search", "search.sql")
@@ -45,29 +44,11 @@ Line = tuple[int, int]
 """A line of a text: its id and the number, 1-based."""
 
 
-@dataclass(frozen=True, slots=True)
-class RepositoryState:
-    """A state of a repository that is asked about; ``files_pending`` are not indexed yet."""
-
-    snapshot_id: int
-    repository_id: UUID
-    name: str
-    root: str
-    files_pending: int
-
-
 async def aside(count: int, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
     """The result of a function that works on ``count`` items; from 500 on it runs in a thread."""
     if count < MANY:
         return function(*args, **kwargs)
     return await asyncio.to_thread(function, *args, **kwargs)
-
-
-async def load_states(tx: Transaction, snapshot_ids: Sequence[int] | None) -> list[RepositoryState]:
-    """The states to ask about: these, or the files on disk."""
-    ids = None if snapshot_ids is None else list(snapshot_ids)
-    rows = await tx.fetch_all(SQL["snapshots"], ids=ids)
-    return [RepositoryState(*row) for row in rows]
 
 
 async def load_definitions(
@@ -251,9 +232,7 @@ def _surroundings(rows: Iterable[Row]) -> dict[int, Surroundings]:
 
 def _around(rows: Iterable[Row], lines: Iterable[Line]) -> dict[Line, tuple[Symbol, ...]]:
     """The definitions around each line, in their order."""
-    in_blob: dict[int, list[int]] = defaultdict(list)
-    for blob_id, line in sorted(lines):
-        in_blob[blob_id].append(line)
+    in_blob = grouped(sorted(lines))
     around: dict[Line, list[Symbol]] = defaultdict(list)
     for blob_id, *fields in rows:
         symbol = Symbol(*fields)
@@ -288,16 +267,13 @@ async def load_packages(
             (SQL["build_files"], {
                 "snapshots": list(snapshot_ids), "paths": list(build_files_for(files)),
             }),
-            (SQL["snapshots"], {"ids": list(snapshot_ids)}),
+            (SQL["roots"], {"ids": list(snapshot_ids)}),
         ]
     )  # fmt: skip
     texts: dict[int, dict[str, str]] = defaultdict(dict)
     for snapshot_id, path, text in build_files:
         texts[snapshot_id][path] = text
-    states = (RepositoryState(*row) for row in roots)
-    return {
-        state.snapshot_id: PackageNames(state.root, texts[state.snapshot_id]) for state in states
-    }
+    return {snapshot_id: PackageNames(root, texts[snapshot_id]) for snapshot_id, root in roots}
 
 
 async def load_outlines(
@@ -307,10 +283,7 @@ async def load_outlines(
     rows = await tx.fetch_all(
         SQL["outline"], blobs=array_literal(blob_ids), deepest=deepest, fields=fields
     )
-    outlines: dict[int, list[Symbol]] = defaultdict(list)
-    for blob_id, *symbol in rows:
-        outlines[blob_id].append(Symbol(*symbol))
-    return outlines
+    return grouped((blob_id, Symbol(*symbol)) for blob_id, *symbol in rows)
 
 
 async def load_texts(tx: Transaction, blob_ids: Collection[int]) -> dict[int, list[str]]:

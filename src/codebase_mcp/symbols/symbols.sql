@@ -12,13 +12,12 @@ CROSS JOIN LATERAL (
 -- Of definition s: it names its lines, as a field does not (model.FIELD_KINDS).
 s.kind <> ALL ('{attribute,entry,enumerator,field,item}'::text[])
 
--- name: snapshots
--- The repositories of some snapshots, or of the active ones.
-SELECT s.id, r.id, r.name, r.root, s.files_pending
+-- name: roots
+-- The directories of the repositories of some snapshots.
+SELECT s.id, r.root
 FROM snapshot AS s
 JOIN repository AS r ON r.id = s.repository_id
-WHERE CASE WHEN %(ids)s::bigint[] IS NULL THEN s.active ELSE s.id = ANY(%(ids)s) END
-ORDER BY r.root, s.id;
+WHERE s.id = ANY(%(ids)s::bigint[]);
 
 -- name: definitions
 -- The definitions of some names, without regard to case, and without some kinds.

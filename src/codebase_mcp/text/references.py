@@ -29,7 +29,7 @@ def pack(references: Iterable[Reference]) -> dict[str, str]:
     for line, name, kind, receiver, module, alias in references:
         head = _LETTERS[kind]
         if kind is ReferenceKind.IMPORT and (module or alias):
-            head = f"{head}\t{_one_line(module)}\t{alias}"
+            head = f"{head}\t{' '.join(module.split())}\t{alias}"
         elif receiver:
             head = f"{head}\t{receiver}"
         heads = [head]
@@ -72,7 +72,3 @@ def declarations(packed: str) -> Iterator[tuple[int, str]]:
             _, declared, lines = uses.split("\t")
             for line in lines.split(","):
                 yield int(line), declared
-
-
-def _one_line(module: str) -> str:
-    return " ".join(module.split())

@@ -384,7 +384,7 @@ def _entries(report: SymbolReport) -> tuple[str, list[Any], dict[str, Any]]:
 
 
 def _definitions(report: SymbolReport, definitions: Iterable[Definition]) -> list[DefinitionEntry]:
-    repositories = {state.snapshot_id: str(state.repository_id) for state in report.states}
+    repositories = {state.id: str(state.repository_id) for state in report.states}
     return [
         DefinitionEntry.made_from(
             definition,

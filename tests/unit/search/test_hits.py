@@ -9,11 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from codebase_mcp.chunking.lines import split_lines
-from codebase_mcp.model import FileKind
+from codebase_mcp.model import Chunk, FileKind
 from codebase_mcp.search.hits import (
     Hit,
     ScoredFile,
-    StoredChunk,
     StoredText,
     choose,
     chunk_id_of,
@@ -29,7 +28,7 @@ from codebase_mcp.search.signals import RankedFile
 
 REPOSITORY = uuid.uuid4()
 TEXT = "".join(f"line {n}\n" for n in range(1, 41))
-CHUNKS = {n: StoredChunk(n * 10 + 1, n * 10 + 10, f"part{n}", "function") for n in range(4)}
+CHUNKS = {n: Chunk(n * 10 + 1, n * 10 + 10, f"part{n}", "function") for n in range(4)}
 
 
 def make_file(

@@ -16,9 +16,9 @@ from uuid import UUID
 import numpy as np
 
 from codebase_mcp.database.connection import Database, ProjectTryLocks
-from codebase_mcp.database.naming import backfill_lock, index_lock
+from codebase_mcp.database.naming import Project, backfill_lock, index_lock
 from codebase_mcp.database.nearest import EXACT_VECTORS, maintain_near_indexes
-from codebase_mcp.database.projects import Project, list_projects
+from codebase_mcp.database.projects import list_projects
 from codebase_mcp.embedding.embedder import Vectors
 from codebase_mcp.embedding.models import Models
 from codebase_mcp.embedding.profile import Profile

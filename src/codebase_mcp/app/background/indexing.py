@@ -16,8 +16,7 @@ from uuid import UUID
 from codebase_mcp.access.identity import ANONYMOUS, Identity
 from codebase_mcp.access.resolution import ProjectSource
 from codebase_mcp.app.app import App
-from codebase_mcp.database.naming import DEFAULT_ID
-from codebase_mcp.database.projects import Project
+from codebase_mcp.database.naming import DEFAULT_ID, Project
 from codebase_mcp.errors import NotFound
 from codebase_mcp.index.inventory import count_items, load_repositories
 from codebase_mcp.index.progress import Phase, estimate_seconds_left, percent, phase_of

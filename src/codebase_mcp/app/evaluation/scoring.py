@@ -28,6 +28,7 @@ from typing import Any
 import numpy as np
 
 from codebase_mcp.app.evaluation.questions import Question, Target
+from codebase_mcp.values import grouped
 
 CUTS = (1, 5, 10)
 DEPTH = 10
@@ -108,9 +109,8 @@ class Evaluation:
     @property
     def groups(self) -> Mapping[str, Sequence[Outcome]]:
         """The outcomes by group; empty for a single group."""
-        groups: dict[str, list[Outcome]] = {}
-        for outcome in sorted(self.outcomes, key=lambda outcome: outcome.question.group):
-            groups.setdefault(outcome.question.group, []).append(outcome)
+        ordered = sorted(self.outcomes, key=lambda outcome: outcome.question.group)
+        groups = grouped((outcome.question.group, outcome) for outcome in ordered)
         return groups if len(groups) > 1 else {}
 
     def worst(self, count: int) -> list[Outcome]:

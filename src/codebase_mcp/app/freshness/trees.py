@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Literal, TypeVar
 from uuid import UUID
 
 from codebase_mcp.database.connection import Database, Transaction
-from codebase_mcp.database.naming import behind_lock, index_lock, watch_lock
-from codebase_mcp.database.projects import Project, list_projects
+from codebase_mcp.database.naming import Project, behind_lock, index_lock, watch_lock
+from codebase_mcp.database.projects import list_projects
 from codebase_mcp.database.queries import load_queries
 from codebase_mcp.database.transaction import Row
 from codebase_mcp.embedding.profile import Profile

@@ -23,7 +23,7 @@ from typing import get_args
 from uuid import UUID
 
 from codebase_mcp.app.freshness.trees import IndexedTrees, State, Tree, TreeCheck, TreeState
-from codebase_mcp.database.projects import Project
+from codebase_mcp.database.naming import Project
 from codebase_mcp.embedding.profile import Profile
 from codebase_mcp.errors import CodebaseError
 from codebase_mcp.index.progress import RunPhase

@@ -30,8 +30,7 @@ from codebase_mcp.app.freshness.directory_watcher import (
 )
 from codebase_mcp.app.freshness.trees import IndexedTrees, PendingChanges, Tree
 from codebase_mcp.database.connection import Database, ProjectTryLocks
-from codebase_mcp.database.naming import behind_lock, watch_lock
-from codebase_mcp.database.projects import Project
+from codebase_mcp.database.naming import Project, behind_lock, watch_lock
 from codebase_mcp.errors import CodebaseError
 from codebase_mcp.index.build import RunResult
 from codebase_mcp.source.git_directory import git_dir_for, is_bare_repository

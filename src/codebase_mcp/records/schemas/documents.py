@@ -104,14 +104,13 @@ def accept_schema(document: Mapping[str, Any], field: str = "schema") -> Schema:
             raise _refused(field, "/$schema", message, f"{DRAFT_7.uri} or {DRAFT_2020_12.uri}")
         dialect = _DIALECTS[uri.removesuffix("#")]
     if problems := _meta(dialect).problems(document):
-        error = _refused(
+        raise _refused(
             field,
             problems[0].path,
             f"Schema is not valid {dialect.name}: {problems[0]}{and_more(problems)}",
             f"JSON Schema {dialect.name}",
+            problems=as_details(problems),
         )
-        error.details["problems"] = as_details(problems)
-        raise error
     root = _Builder(dialect, document, field).finish()
     _require_end(root, field)
     if not _describes_object(root):
@@ -237,11 +236,9 @@ def _meta_schema_of_2020_12() -> dict[str, Any]:
 
 
 def _refused(
-    field: str, path: str, message: str, rule: str, hint: str | None = None
+    field: str, path: str, message: str, rule: str, hint: str | None = None, **details: object
 ) -> InvalidInput:
-    error = InvalidInput.of(field, None, message, rule=rule, hint=hint)
-    error.details["path"] = path
-    return error
+    return InvalidInput.of(field, None, message, rule=rule, hint=hint, path=path, **details)
 
 
 class _Builder:

@@ -54,7 +54,7 @@ class _Text:
         self._reasons: set[str] = set()
         self._facts = report.facts
         self._limit = report.question.limit
-        self._roots = {state.snapshot_id: state.root for state in report.states}
+        self._roots = {state.id: state.root for state in report.states}
         self._subject = printable_line(report.question.subject)
 
     def lines(self) -> list[str]:

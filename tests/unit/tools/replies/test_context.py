@@ -14,7 +14,7 @@ from codebase_mcp.app.freshness.verified_search import IndexFreshness
 from codebase_mcp.app.scopes import CallScope
 from codebase_mcp.context.answer import Context, NeededDefinition, NeededFile, Outside
 from codebase_mcp.context.task import Task
-from codebase_mcp.database.projects import Project
+from codebase_mcp.database.naming import Project
 from codebase_mcp.model import FileKind
 from codebase_mcp.tools.context import find_context_reply
 from codebase_mcp.tools.replies.context import context_text, unknown_given

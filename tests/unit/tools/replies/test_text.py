@@ -12,7 +12,7 @@ import pytest
 from codebase_mcp.app.app import SearchReport
 from codebase_mcp.app.freshness.verified_search import IndexFreshness
 from codebase_mcp.app.scopes import CallScope
-from codebase_mcp.database.projects import Project
+from codebase_mcp.database.naming import Project
 from codebase_mcp.embedding.profile import Profile
 from codebase_mcp.search.help import NO_HINT, Help
 from codebase_mcp.search.hits import Hit, LineRange, Location
