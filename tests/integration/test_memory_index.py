@@ -6,6 +6,7 @@ import asyncio
 import io
 import shutil
 from collections.abc import Callable
+from contextlib import AsyncExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from codebase_mcp.app.app import App
 from codebase_mcp.app.context import ContextQuestion
 from codebase_mcp.model import RACY_NS
 from codebase_mcp.search import memory_indexes
+from codebase_mcp.search.image_folder import ImageFolder
 from codebase_mcp.search.scope import FileFilters
 from codebase_mcp.search.search import Request
 from codebase_mcp.settings.loading import Settings
@@ -64,6 +66,22 @@ async def held(app: App, project_id: str) -> bool:
     await app.memory_indexes.wait_idle()
     async with app.enter(project_id, readonly=True) as here:
         return app.memory_indexes.get(here.project) is not None
+
+
+def kept_in(app: App) -> list[str]:
+    """The schemas whose index a process has mapped or in memory."""
+    slots = app.memory_indexes._slots.items()
+    return [schema for (schema, _), slot in slots if slot.index is not None]
+
+
+def files_of(settings: Settings, project_id: str, suffix: str = "") -> list[Path]:
+    """The files of a project's indexes in the data folder."""
+    folder = Path(settings.data_dir) / "indexes"
+    return list(folder.glob(f"{schema_of(project_id)}-*{suffix}"))
+
+
+def schema_of(project_id: str) -> str:
+    return "project_" + project_id.replace("-", "_")
 
 
 async def answer(app: App, project_id: str, query: str, filters: FileFilters) -> list[Any]:
@@ -279,7 +297,7 @@ async def test_the_project_searched_longest_ago_makes_room(
         assert index is not None
         app.memory_indexes._most_bytes = int(1.5 * index.size_bytes)
         assert await held(app, names[1])
-        assert app.memory_indexes.get(here.project) is None
+        assert kept_in(app) == [schema_of(names[1])]
         for name in names:
             await app.drop_project(name)
 
@@ -290,10 +308,70 @@ async def test_a_copy_that_nobody_uses_is_dropped(
     monkeypatch.setattr(memory_indexes, "IDLE_S", 0.2)
     await app.index(tree, project_id)
     await held(app, project_id)
-    async with app.enter(project_id, readonly=True) as here:
-        async with asyncio.timeout(10):
-            while app.memory_indexes.get(here.project) is not None:
-                await asyncio.sleep(0.05)
+    assert kept_in(app)
+    async with asyncio.timeout(10):
+        while kept_in(app):
+            await asyncio.sleep(0.05)
+    assert await held(app, project_id)  # from the file
+
+
+async def test_another_process_maps_the_same_file_even_for_one_search(
+    app: App, settings: Settings, tree: Path, project_id: str
+) -> None:
+    await app.index(tree, project_id)
+    assert await held(app, project_id)
+    answers = [await answer(app, project_id, query, FileFilters()) for query in QUERIES]
+    async with await App.open(settings, only_once=True) as other:
+        for query, expected in zip(QUERIES, answers, strict=True):
+            assert await answer(other, project_id, query, FileFilters()) == expected
+        [slot] = other.memory_indexes._slots.values()
+        assert slot.index is not None
+        (tree / "search/new.py").write_text("def frobnicate():\n    pass\n")
+        await app.index(tree, project_id)
+        assert (await other.search("frobnicate", project_id)).answer.hits
+
+
+async def test_a_damaged_file_is_made_anew(
+    app: App, settings: Settings, tree: Path, project_id: str
+) -> None:
+    await app.index(tree, project_id)
+    assert await held(app, project_id)
+    [file] = files_of(settings, project_id, ".index")
+    for content in (b"", b"codebase-mcp", file.read_bytes()[:-20], file.read_bytes()[-9_000:]):
+        file.write_bytes(content)
+        async with await App.open(settings) as other:
+            assert (await other.search("parse_query", project_id)).answer.hits
+            assert await held(other, project_id)
+        assert file.stat().st_size > 100_000
+
+
+async def test_of_several_processes_one_makes_the_file(
+    settings: Settings, tree: Path, project_id: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = []
+    read_index = memory_indexes.read_index
+
+    async def counted(*arguments: Any) -> Any:
+        made.append(arguments)
+        await asyncio.sleep(0.3)
+        return await read_index(*arguments)
+
+    monkeypatch.setattr(memory_indexes, "read_index", counted)
+    async with AsyncExitStack() as stack:
+        apps = [await stack.enter_async_context(await App.open(settings)) for _ in range(3)]
+        await apps[0].index(tree, project_id)
+        assert await asyncio.gather(*(held(each, project_id) for each in apps)) == [True] * 3
+        assert len(made) == 1
+        await apps[0].drop_project(project_id)
+        assert files_of(settings, project_id) == []
+
+
+async def test_without_a_folder_to_write_to_the_index_is_in_memory_alone(
+    app: App, tree: Path, project_id: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ImageFolder, "_path", lambda self, name: tmp_path / "nowhere" / name)
+    await app.index(tree, project_id)
+    assert await held(app, project_id)
 
 
 async def test_closing_gives_up_a_load(

@@ -98,7 +98,8 @@ class App:
         self._runs = IndexRuns(settings, database, models, lambda: self.views)
         self._nearest = nearest = NearestIndexes(database)
         most_bytes = settings.search_memory_mb << 20
-        self.memory_indexes = memory = MemoryIndexes(database, most_bytes=most_bytes)
+        folder = Path(settings.data_dir) / "indexes"
+        self.memory_indexes = memory = MemoryIndexes(database, folder, most_bytes=most_bytes)
         self._searcher = Searcher(
             database,
             models,

@@ -3,22 +3,25 @@
 In a long-lived process (a server, a library) the first search of some snapshots loads a memory
 index of them in the background. Later searches use it: they find the same candidates in a fraction
 of the time. There is one index for the working trees of a project, and one for each searched
-commit. PostgreSQL stays the source of truth: every search reads the versions of the snapshots
+commit. Each is also a file, which all processes of the machine map: the first that needs it reads
+the database, the others and the next ones find the file, also a program that ends after a single
+search. PostgreSQL stays the source of truth: every search reads the versions of the snapshots
 first. An outdated index is dropped at once, and that search uses the database. The database is also
-used by a program that ends after a single search, and for indexes that are larger than the memory
-allowed.
+used where there is no index yet, and for indexes that are larger than the memory allowed.
 """
 
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import logging
 import time
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import partial
 from itertools import chain
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,14 +32,20 @@ from codebase_mcp.database.naming import Project
 from codebase_mcp.database.queries import load_queries
 from codebase_mcp.database.transaction import Row
 from codebase_mcp.errors import CodebaseError
+from codebase_mcp.search.image_folder import ImageFolder
+from codebase_mcp.search.index_files import mapped_index, write_index
 from codebase_mcp.search.memory_index import (
+    Files,
     Floats,
     IndexedFile,
     Ints,
     MemoryIndex,
     Postings,
+    Strings,
     SymbolTable,
+    bytes_of,
     index_bytes,
+    numbered,
 )
 from codebase_mcp.search.scope import ScopeVersion
 
@@ -52,6 +61,9 @@ _LOAD_SHARE = 0.05
 # An index that no search has used for this long is dropped.
 IDLE_S = 900.0
 
+# Whether another process has made an index is looked up after each of these times.
+_CLAIMED_S = 0.2
+
 # The number of texts read at once: few, so that searches hardly wait.
 _BATCH_TEXTS = 250
 
@@ -65,9 +77,13 @@ _Key = tuple[str, "tuple[int, ...] | None"]
 
 @dataclass(slots=True)
 class _Slot:
-    """An index if it is loaded; ``refused`` is a version that cannot be kept in memory."""
+    """An index if it is loaded; ``refused`` is a version that cannot be kept in memory.
+
+    ``seen`` tells the last file that was opened.
+    """
 
     index: MemoryIndex | None = None
+    seen: tuple[int, int] | None = None
     loading: asyncio.Task[None] | None = None
     refused: ScopeVersion | None = None
     used_at: float = 0.0
@@ -81,8 +97,9 @@ class MemoryIndexes:
     ``snapshot_ids`` are snapshots of commits; None means those that are searched by default.
     """
 
-    def __init__(self, database: Database, *, most_bytes: int) -> None:
+    def __init__(self, database: Database, folder: Path, *, most_bytes: int) -> None:
         self._database = database
+        self._files = ImageFolder(folder, "index")
         self._most_bytes = most_bytes
         self._slots: OrderedDict[_Key, _Slot] = OrderedDict()
         self._timer: asyncio.TimerHandle | None = None
@@ -92,8 +109,33 @@ class MemoryIndexes:
         self, project: Project, snapshot_ids: tuple[int, ...] | None = None
     ) -> MemoryIndex | None:
         """The index of some snapshots, perhaps of an older version."""
-        slot = self._slots.get((project.schema_name, snapshot_ids))
-        return None if slot is None else slot.index
+        if not self._most_bytes:
+            return None
+        slot = self._slot(project, snapshot_ids)
+        if slot.index is None:
+            self._open(slot, _file_name(project, snapshot_ids))
+            if slot.index is not None:
+                self._make_room()
+        return slot.index
+
+    def _slot(self, project: Project, snapshot_ids: tuple[int, ...] | None) -> _Slot:
+        """The slot of some snapshots, which are being searched."""
+        key = project.schema_name, snapshot_ids
+        slot = self._slots.setdefault(key, _Slot())
+        self._slots.move_to_end(key)
+        slot.used_at = time.monotonic()
+        return slot
+
+    def _open(self, slot: _Slot, name: str) -> None:
+        """Map the file of an index, unless it was seen before."""
+        made = self._files.use(name)
+        if made is None or made == slot.seen:
+            return
+        slot.seen = made
+        with suppress(OSError, ValueError, KeyError):
+            index = mapped_index(self._files.map(name))
+            if index.size_bytes <= self._most_bytes:
+                slot.index = index
 
     def schedule(
         self,
@@ -104,10 +146,7 @@ class MemoryIndexes:
         """Drop an index of an older version than the current ``version``, and load it soon."""
         if self._closed or not self._most_bytes:
             return
-        key = project.schema_name, snapshot_ids
-        slot = self._slots.setdefault(key, _Slot())
-        self._slots.move_to_end(key)
-        slot.used_at = time.monotonic()
+        slot = self._slot(project, snapshot_ids)
         if slot.index is not None and slot.index.version != version:
             slot.index = None
         if slot.index is None and slot.refused != version and slot.loading is None:
@@ -122,6 +161,7 @@ class MemoryIndexes:
             task.cancel()
         if loading:
             await asyncio.wait(loading)
+        self._files.forget(f"{project.schema_name}-")
 
     async def wait_idle(self) -> None:
         """Wait until no index is being loaded."""
@@ -147,10 +187,7 @@ class MemoryIndexes:
             pause = slot.loaded_at + slot.load_s / _LOAD_SHARE - time.monotonic()
             await asyncio.sleep(max(QUIET_S, pause))
             started = time.monotonic()
-            async with self._database.transaction(project, readonly=True) as tx:
-                version, index = await read_index(tx, self._most_bytes, snapshot_ids)
-            slot.index = index
-            slot.refused = version if index is None else None
+            await self._read(project, snapshot_ids, slot)
             slot.loaded_at = time.monotonic()
             slot.load_s = slot.loaded_at - started
             self._make_room()
@@ -160,6 +197,41 @@ class MemoryIndexes:
         finally:
             slot.loading = None
 
+    async def _read(
+        self, project: Project, snapshot_ids: tuple[int, ...] | None, slot: _Slot
+    ) -> None:
+        """Map the file that another process has made or makes, or make it."""
+        name = _file_name(project, snapshot_ids)
+        while True:
+            with self._files.claim(name) as is_mine:
+                async with self._database.transaction(project, readonly=True) as tx:
+                    self._open(slot, name)
+                    version, profiles = await current_version(tx, snapshot_ids)
+                    if slot.index is not None and slot.index.version == version:
+                        return
+                    if is_mine:
+                        slot.index = await read_index(tx, self._most_bytes, version, profiles)
+                if is_mine:
+                    slot.refused = version if slot.index is None else None
+                    if slot.index is not None:
+                        await self._keep(slot, name, slot.index)
+                    return
+            await asyncio.sleep(_CLAIMED_S)
+
+    async def _keep(self, slot: _Slot, name: str, index: MemoryIndex) -> None:
+        """Write a new index to its file, and map that instead."""
+
+        def write() -> None:
+            with self._files.new(name) as file:
+                write_index(file, index)
+
+        try:
+            await asyncio.to_thread(write)
+        except OSError as error:
+            _log.warning("Cannot keep an index: %s", error)
+        else:
+            self._open(slot, name)
+
     def _make_room(self) -> None:
         """Drop idle indexes, and the least recently used ones if they exceed the memory."""
         oldest = time.monotonic() - IDLE_S
@@ -168,7 +240,7 @@ class MemoryIndexes:
             if slot.index is not None:
                 held += slot.index.size_bytes
                 if held > self._most_bytes or slot.used_at < oldest:
-                    slot.index = None
+                    slot.index = slot.seen = None
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -185,21 +257,34 @@ def return_freed_memory() -> None:
         trim(0)
 
 
-async def read_index(
-    tx: Transaction, most_bytes: int, snapshot_ids: Sequence[int] | None = None
-) -> tuple[ScopeVersion, MemoryIndex | None]:
-    """The versions of some snapshots, and an index; None if too large, or with several models."""
+def _file_name(project: Project, snapshot_ids: tuple[int, ...] | None) -> str:
+    if snapshot_ids is None:
+        return f"{project.schema_name}-worktrees"
+    joined = ",".join(map(str, snapshot_ids))
+    return f"{project.schema_name}-{hashlib.sha256(joined.encode()).hexdigest()[:16]}"
+
+
+async def current_version(
+    tx: Transaction, snapshot_ids: Sequence[int] | None
+) -> tuple[ScopeVersion, list[int]]:
+    """The versions of some snapshots, and the ids of their models."""
     chosen = None if snapshot_ids is None else array_literal(snapshot_ids)
     snapshots = await tx.fetch_all(_SQL["snapshots"], ids=chosen)
     version = tuple((snapshot_id, version) for snapshot_id, version, _ in snapshots)
-    profiles = list({profile_id for _, _, profile_id in snapshots})
+    return version, list({profile_id for _, _, profile_id in snapshots})
+
+
+async def read_index(
+    tx: Transaction, most_bytes: int, version: ScopeVersion, profiles: Sequence[int]
+) -> MemoryIndex | None:
+    """An index of some snapshots; None if too large, or with several models."""
     if len(profiles) != 1:
-        return version, None
+        return None
     ids = array_literal(snapshot_id for snapshot_id, _ in version)
     [(chunk_count,)] = await tx.fetch_all(_SQL["chunk_count"], ids=ids)
     [(dimension,)] = await tx.fetch_all(_SQL["dimension"], profile_id=profiles[0])
     if index_bytes(chunk_count, dimension) > most_bytes:
-        return version, None
+        return None
     files = await tx.fetch_all(_SQL["files"], ids=ids)
     blob_ids = np.unique(np.fromiter((row[3] for row in files), np.int64, len(files)))
     parts = []
@@ -210,7 +295,7 @@ async def read_index(
             [(_SQL[name], bound) for name in ("chunks", "vectors", "comments", "symbols")]
         )
         parts.append(await asyncio.to_thread(_batch, blobs, dimension, rows))
-    return version, await asyncio.to_thread(_assemble, version, dimension, blob_ids, parts, files)
+    return await asyncio.to_thread(_assemble, version, dimension, blob_ids, parts, files)
 
 
 @dataclass(frozen=True, slots=True)
@@ -292,7 +377,8 @@ def _assemble(
     name_terms = np.array(list(chain.from_iterable(row[7] for row in files)), np.int32)
     text_counts = [len(part.chunk_counts) for part in parts]
     return MemoryIndex(
-        version=version,
+        snapshots=np.array([snapshot_id for snapshot_id, _ in version], np.int64),
+        versions=bytes_of(number for _, number in version),
         blob_ids=blob_ids,
         first_chunks=first_chunks,
         text_of=np.repeat(np.arange(len(blob_ids), dtype=np.int32), counts),
@@ -303,7 +389,7 @@ def _assemble(
         comments=_postings([part.comments for part in parts], text_counts),
         file_names=Postings.collect(name_terms, name_rows, np.ones(len(name_terms), np.float32)),
         symbols=_symbol_table(blob_ids, list(chain.from_iterable(p.symbols for p in parts))),
-        files=indexed,
+        files=Files.of(indexed, len(blob_ids)),
     )
 
 
@@ -320,36 +406,22 @@ def _postings(parts: Sequence[tuple[Ints, Ints, Floats]], sizes: Sequence[int]) 
 
 def _symbol_table(blob_ids: NDArray[np.int64], rows: Sequence[Row]) -> SymbolTable:
     number_of: dict[str, int] = {}
-    numbered = partial(_numbered, number_of)
-    names = numbered(row[1] for row in rows)
-    folded = numbered(row[2] for row in rows)
-    kinds = numbered(row[3] for row in rows)
+    names = numbered(number_of, (row[1] for row in rows))
+    kinds = numbered(number_of, (row[3] for row in rows))
+    distinct = sorted({row[2] for row in rows}, key=str.encode)
+    folded = numbered({name: number for number, name in enumerate(distinct)}, (r[2] for r in rows))
     by_name = np.argsort(folded, kind="stable").astype(np.int32)
-    ordered = folded[by_name]
-    firsts = np.flatnonzero(np.diff(ordered, prepend=-1))
-    ends = np.append(firsts, len(ordered))[1:]
-    strings = list(number_of)
-    of_folded = {
-        strings[number]: (first, last)
-        for number, first, last in zip(
-            ordered[firsts].tolist(), firsts.tolist(), ends.tolist(), strict=True
-        )
-    }
     ids = np.fromiter((row[0] for row in rows), np.int64, len(rows))
     lines = np.array([row[4:7] for row in rows], np.int32).reshape(-1, 3)
     return SymbolTable(
-        strings=strings,
+        strings=Strings.of(number_of),
         texts=np.searchsorted(blob_ids, ids).astype(np.int32),
         names=names,
         kinds=kinds,
-        starts=lines[:, 0],
-        ends=lines[:, 1],
-        depths=lines[:, 2],
+        starts=lines[:, 0].copy(),
+        ends=lines[:, 1].copy(),
+        depths=lines[:, 2].copy(),
         by_name=by_name,
-        of_folded=of_folded,
+        folded=Strings.of(distinct),
+        of_folded=np.searchsorted(folded[by_name], np.arange(len(distinct) + 1)).astype(np.int32),
     )
-
-
-def _numbered(number_of: dict[str, int], strings: Iterable[str]) -> Ints:
-    """The number of each string; a new string gets the next number."""
-    return np.array([number_of.setdefault(s, len(number_of)) for s in strings], np.int32)

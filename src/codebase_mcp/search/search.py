@@ -29,8 +29,8 @@ from codebase_mcp.search.definitions import Weights, WordCounter, definition_hit
 from codebase_mcp.search.hits import Hit, chunk_hits
 from codebase_mcp.search.lists import COUNT_LIMIT, DatabaseLists, ListSource
 from codebase_mcp.search.literal import ExactMatches, ExactText, exact_text
-from codebase_mcp.search.memory_index import MemoryLists
 from codebase_mcp.search.memory_indexes import MemoryIndexes
+from codebase_mcp.search.memory_lists import MemoryLists
 from codebase_mcp.search.query import Query, inverse_frequencies, parse_query
 from codebase_mcp.search.ranking import Ranking, SearchContext, rank, scored_files
 from codebase_mcp.search.scope import (

@@ -17,7 +17,6 @@ import asyncio
 import logging
 import mmap
 import os
-import time
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -27,7 +26,7 @@ from io import BytesIO
 from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import IO
-from uuid import UUID, uuid4
+from uuid import UUID
 
 import lz4.block
 import numpy as np
@@ -36,6 +35,7 @@ from numpy.typing import NDArray
 from codebase_mcp.database.connection import Transaction
 from codebase_mcp.database.literals import array_literal
 from codebase_mcp.database.queries import load_queries
+from codebase_mcp.search.image_folder import ImageFolder
 from codebase_mcp.search.text_pattern import OTHER_CASES, Spans, TextMatcher
 
 _SQL = load_queries("codebase_mcp.search", "search.sql")
@@ -56,9 +56,6 @@ _LOWER[ord("A") : ord("Z") + 1] += 32
 # Texts beside the image are read with each question; with more of them the image is made anew.
 _MOST_BESIDE = 500
 _MOST_BESIDE_BYTES = 4 << 20
-
-# Images of snapshots that nobody asked for lately are deleted, down to this many bytes.
-MOST_BYTES = 4 << 30
 
 _BATCH_TEXTS = 500
 _PIECE_BLOCKS = 32
@@ -102,16 +99,6 @@ class TextImage:
             offset += bits.size
         self._order = np.argsort(self.ids)
         self._sorted = self.ids[self._order]
-
-    @classmethod
-    def open(cls, path: Path) -> TextImage:
-        """Map a file.
-
-        Raises:
-            OSError, ValueError: there is no such file, or it is damaged.
-        """
-        with path.open("rb") as file:
-            return cls(mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ))
 
     def positions(self, ids: Collection[int]) -> Ints:
         """The positions of texts, ascending; ids that the image lacks are left out."""
@@ -267,8 +254,8 @@ class TextImages:
     """The images in a folder, and the texts beside them that this process has read."""
 
     def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self._images: dict[str, tuple[TextImage, int]] = {}
+        self._folder = ImageFolder(folder, "texts")
+        self._images: dict[str, tuple[TextImage, tuple[int, int]]] = {}
         self._beside: dict[str, dict[int, bytes]] = {}
         self._last: dict[str, tuple[UUID, SnapshotTexts]] = {}
 
@@ -317,58 +304,33 @@ class TextImages:
         for kept in (self._images, self._beside, self._last):
             for name in [name for name in kept if name.startswith(prefix)]:
                 kept.pop(name)
-        for path in self._folder.glob(f"{prefix}*.texts"):
-            path.unlink(missing_ok=True)
+        self._folder.forget(prefix)
 
     def _open(self, name: str) -> TextImage | None:
-        path = self._folder / f"{name}.texts"
+        made = self._folder.use(name)  # another process may have made the file anew
         with suppress(OSError, ValueError):
-            image, made_at = self._images.get(name, (None, 0))
-            now = path.stat().st_ino  # another process may have made the file anew
-            if image is None or made_at != now:
-                image = TextImage.open(path)
-                self._images[name] = image, now
-            os.utime(path)
-            return image
+            if made is not None:
+                image, known = self._images.get(name, (None, None))
+                if image is None or known != made:
+                    image = TextImage(self._folder.map(name))
+                    self._images[name] = image, made
+                return image
         self._images.pop(name, None)
         return None
 
     async def _make(self, tx: Transaction, name: str, ids: Sequence[int]) -> TextImage:
         """Make an image; in memory where the folder cannot be written."""
-        path, scratch = self._folder / f"{name}.texts", self._folder / f"{uuid4().hex}.tmp"
         try:
-            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            scratch.touch(0o600, exist_ok=False)
-            with scratch.open("wb") as out:
+            with self._folder.new(name) as out:
                 await _write(tx, ids, out)
-            scratch.replace(path)
-            image = TextImage.open(path)
-            self._images[name] = image, path.stat().st_ino
-            self._delete_oldest(path)
+            return TextImage(self._folder.map(name))
         except OSError as error:
-            _log.warning("Cannot keep texts in %s: %s", self._folder, error)
+            _log.warning("Cannot keep texts: %s", error)
             memory = BytesIO()
             await _write(tx, ids, memory)
             content = mmap.mmap(-1, memory.tell())
             content.write(memory.getvalue())
             return TextImage(content)
-        finally:
-            with suppress(OSError):
-                scratch.unlink()
-        return image
-
-    def _delete_oldest(self, kept: Path) -> None:
-        """Delete the images that were used longest ago, and what a killed process left."""
-        files = []
-        for path in self._folder.iterdir():
-            with suppress(OSError):
-                files.append((path.stat().st_mtime, path.stat().st_size, path))
-        total = sum(size for _, size, _ in files)
-        for used_at, size, path in sorted(files):
-            is_left = path.suffix == ".tmp" and time.time() - used_at > 3600
-            if path != kept and (is_left or total > MOST_BYTES):
-                path.unlink(missing_ok=True)
-                total -= size
 
 
 async def _write(tx: Transaction, ids: Sequence[int], out: IO[bytes]) -> None:

@@ -11,6 +11,7 @@ from hypothesis import settings as examples
 from hypothesis import strategies as st
 
 from codebase_mcp.search import text_image
+from codebase_mcp.search.image_folder import ImageFolder
 from codebase_mcp.search.text_image import ImageWriter, SnapshotTexts, TextImage, ended
 from codebase_mcp.search.text_pattern import TextMatcher, TextQuery
 
@@ -31,11 +32,12 @@ REGEXES = st.one_of(
 
 
 def image_of(texts: Mapping[int, bytes], path: Path) -> TextImage:
-    with path.open("wb") as out:
+    folder = ImageFolder(path.parent, "texts")
+    with folder.new(path.name) as out:
         writer = ImageWriter(out)
         writer.write(texts)
         writer.finish()
-    return TextImage.open(path)
+    return TextImage(folder.map(path.name))
 
 
 @pytest.fixture
