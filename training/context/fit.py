@@ -33,14 +33,14 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
 
 from codebase_mcp.context.features import COLUMNS
-from codebase_mcp.context.mixture import ALL_COLUMNS, Mixture, outside_signs, with_guess
+from codebase_mcp.context.mixture import ALL_COLUMNS, Mixture, odds_signs, outside_signs, with_guess
 
 DEPTH = 5
 TREES = 120
 LEARNING_RATE = 0.06
 LEAST_LEAF = 200
 WRONG_SHARE = 0.4
-FALSE_ALARMS = 0.05
+FALSE_ALARMS = 0.02
 FIRST_COLUMNS = [name for name in COLUMNS if not name.endswith("_likely")]
 
 # Facts about a file or a task, of which more is no evidence.
@@ -132,25 +132,25 @@ def with_guesses(data: Data, guess: NDArray[np.float64]) -> NDArray[np.float32]:
     return evidence
 
 
-def calibration(data: Data, probabilities: NDArray[np.float64]) -> tuple[float, float]:
-    """By what the log odds of unseen repositories have to be multiplied, and what to add
-    (Platt, "Probabilistic outputs for support vector machines", 1999)."""
+def calibration(data: Data, odds: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The weights of `odds_signs` that make the log odds of unseen repositories come true."""
     own = is_own(data)
-    odds = logit(probabilities[own])[:, None]
-    model = LogisticRegression(C=1e6).fit(odds, data.changed[own])
-    return float(model.coef_[0, 0]), float(model.intercept_[0])
+    signs = odds_signs(data.evidence[own], odds[own])
+    model = LogisticRegression(C=1e6, fit_intercept=False, max_iter=1_000)
+    weights: NDArray[np.float64] = model.fit(signs, data.changed[own]).coef_[0]
+    slopes = weights[0::2]
+    assert min(slopes[0], slopes[0] + slopes[1:].min(), slopes.sum()) > 0  # stays monotone
+    return weights
 
 
-def as_json(
-    model: Any, columns: Sequence[str], scale: float = 1.0, shift: float = 0.0
-) -> dict[str, Any]:
+def as_json(model: Any, columns: Sequence[str]) -> dict[str, Any]:
     """The trees in the form of ``context/mixture.py``: complete binary trees of one depth."""
-    trees = [complete(predictor.nodes, scale) for [predictor] in model._predictors]
-    base = scale * float(model._baseline_prediction[0, 0]) + shift
+    trees = [complete(predictor.nodes) for [predictor] in model._predictors]
+    base = float(model._baseline_prediction[0, 0])
     return {"columns": list(columns), "depth": DEPTH, "base": base, "trees": trees}
 
 
-def complete(nodes: NDArray[Any], scale: float) -> dict[str, list[Any]]:
+def complete(nodes: NDArray[Any]) -> dict[str, list[Any]]:
     """A tree as a complete one; below a leaf that lies higher all leaves have its value."""
     columns, thresholds, leaves = [0] * (2**DEPTH - 1), [0.0] * (2**DEPTH - 1), [0.0] * 2**DEPTH
     left = [(0, 0)]
@@ -158,7 +158,7 @@ def complete(nodes: NDArray[Any], scale: float) -> dict[str, list[Any]]:
         node, position = left.pop()
         row = nodes[node]
         if position >= len(columns):
-            leaves[position - len(columns)] = round(scale * float(row["value"]), 5)
+            leaves[position - len(columns)] = round(float(row["value"]), 5)
         elif row["is_leaf"]:
             left += [(node, 2 * position + 1), (node, 2 * position + 2)]
         else:
@@ -235,11 +235,10 @@ def fit_outside(data: Data, probabilities: NDArray[np.float64]) -> list[float]:
         model.fit(signs[~held_out, 1:], is_foreign[~held_out])
         weights = np.array([model.intercept_[0], *model.coef_[0]])
         scores[held_out] = signs[held_out] @ weights
-    bound = np.quantile(scores[~is_foreign], 1 - FALSE_ALARMS)
-    noticed = (scores[is_foreign] > bound).mean()
-    print(
-        f"outside: {noticed:.2f} of {is_foreign.sum()} noticed at {FALSE_ALARMS:.0%} false alarms"
-    )
+    for share in (0.05, FALSE_ALARMS):
+        bound = np.quantile(scores[~is_foreign], 1 - share)
+        noticed = (scores[is_foreign] > bound).mean()
+        print(f"outside: {noticed:.2f} of {is_foreign.sum()} noticed at {share:.0%} false alarms")
     weights[0] -= bound
     return [round(float(weight), 4) for weight in weights]
 
@@ -264,9 +263,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         return
     evidence = with_guesses(data, guess)
     probabilities, _ = cross_validated(data, evidence, ALL_COLUMNS)
-    scale, shift = calibration(data, probabilities)
-    probabilities = expit(scale * logit(probabilities) + shift)
-    print(f"Mixture (log odds times {scale:.3f}, {shift:+.3f}):")
+    weights = calibration(data, logit(probabilities))
+    probabilities = expit(odds_signs(data.evidence, logit(probabilities)) @ weights)
+    print(f"Mixture, calibrated by {weights.round(3).tolist()}:")
     report(data, probabilities)
     outside = fit_outside(data, probabilities)
     if options.out:
@@ -275,12 +274,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
         last_model = fitted(evidence[own], data.changed[own], ALL_COLUMNS)
         content = {
             "first": as_json(first_model, FIRST_COLUMNS),
-            "last": as_json(last_model, ALL_COLUMNS, scale, shift),
+            "last": as_json(last_model, ALL_COLUMNS),
+            "calibration": weights.tolist(),
             "outside": outside,
         }
         ours = Mixture.from_json(content).last.probabilities(evidence[:2_000])
         theirs = last_model.predict_proba(evidence[:2_000])[:, 1]
-        assert np.abs(ours - expit(scale * logit(theirs) + shift)).max() < 1e-3
+        assert np.abs(ours - theirs).max() < 1e-3
         options.out.write_text(json.dumps(content) + "\n", encoding="utf-8")
 
 

@@ -45,6 +45,9 @@ _MOST_DEFINITIONS = 3
 _MOST_LINES = 40
 _AROUND = 4
 
+# Of all places this part is for tests, and this for documents.
+_TESTS, _DOCUMENTS = 4, 10
+
 # A file of code that is less likely to be changed is to be read, but for the first ones.
 _LEAST_CHANGE = 0.05
 _LEAST_CHANGES = 3
@@ -150,7 +153,7 @@ class ContextSearch:
             key=lambda each: (-each[1], features.files[each[0]].path),
         )
         needed = with_roles(features, likeliest, question.want or get_args(Role))
-        shown = _by_role(needed, question.limit)
+        shown = _by_role(features, needed, question.limit)
         shown_rows = [row for row, *_ in shown]
         definitions = await self._at_lines(project, evidence, shown_rows)
         for row, hit in (await self._hits(project, evidence, shown_rows)).items():
@@ -237,11 +240,23 @@ def with_roles(
 
 
 def _by_role(
-    needed: Sequence[tuple[int, Role, float]], limit: int
+    features: Features, needed: Sequence[tuple[int, Role, float]], limit: int
 ) -> list[tuple[int, Role, float]]:
-    """Which files to show, and in which order: those to change, then tests, then those to read."""
+    """Which files to show, and in which order: those to change, then tests, then those to read.
+
+    Tests and documents get a part of the places, and more if others leave places free.
+    """
+    left = {"test": max(limit // _TESTS, 1), "read": max(limit // _DOCUMENTS, 1)}
+    shown: list[tuple[int, Role, float]] = []
+    others: list[tuple[int, Role, float]] = []
+    for row, role, probability in needed:
+        is_late = False
+        if features.kind(row) not in (FileKind.CODE, FileKind.CONFIG):
+            left[role] -= 1
+            is_late = left[role] < 0
+        (others if is_late else shown).append((row, role, probability))
     order = {"change": 0, "test": 1, "read": 2}
-    return sorted(needed[:limit], key=lambda each: order[each[1]])
+    return sorted([*shown, *others][:limit], key=lambda each: order[each[1]])
 
 
 def _needed_file(

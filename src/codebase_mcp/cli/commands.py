@@ -95,7 +95,7 @@ _CODE = (
                 required=False,
                 metavar="[PATH]",
             ),
-            flag("--regex", "the pattern is a regular expression (RE2's syntax)", short="-E"),
+            flag("--regex", "the pattern is a regular expression (RE2's syntax)", short="-E -e"),
             flag("--ignore-case", "also by default if no letter is upper-case", short="-i"),
             flag("--case-sensitive", "letters match as they are", short="-s"),
             flag("--word-regexp", "only whole words", short="-w", dest="whole_word"),

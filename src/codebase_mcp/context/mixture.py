@@ -27,7 +27,7 @@ ALL_COLUMNS = (*COLUMNS, "guess", "guess_share", "guess_rank")
 Ints = NDArray[np.int64]
 Probabilities = NDArray[np.float64]
 
-_SIGNS = ("title_meaning", "best_commit", "names_of_task_known")
+_SIGNS = ("title_meaning", "best_commit", "commits", "uses", "names_of_task_known")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +63,8 @@ class Trees:
             depth=content["depth"],
         )
 
-    def probabilities(self, matrix: Floats) -> Probabilities:
-        """The probability of each row of a matrix, whose columns are the first `ALL_COLUMNS`."""
+    def log_odds(self, matrix: Floats) -> Probabilities:
+        """The log odds of each row of a matrix, whose columns are the first `ALL_COLUMNS`."""
         count = len(matrix)
         trees = np.arange(len(self.columns))[:, None]
         rows = np.arange(count)[None, :]
@@ -74,17 +74,21 @@ class Trees:
             goes_right = matrix[rows, column] > self.thresholds[trees, nodes]
             nodes = 2 * nodes + 1 + goes_right
         first_leaf = 2**self.depth - 1
-        odds = self.base + self.values[trees, nodes - first_leaf].sum(axis=0)
-        probabilities: Probabilities = 1 / (1 + np.exp(-odds))
-        return probabilities
+        odds: Probabilities = self.base + self.values[trees, nodes - first_leaf].sum(axis=0)
+        return odds
+
+    def probabilities(self, matrix: Floats) -> Probabilities:
+        """The same as probabilities."""
+        return _probabilities(self.log_odds(matrix))
 
 
 @dataclass(frozen=True, slots=True)
 class Mixture:
-    """The first and the last trees, and the weights of `outside_signs`."""
+    """The first and the last trees, and the weights of `odds_signs` and of `outside_signs`."""
 
     first: Trees
     last: Trees
+    calibration: NDArray[np.float64]
     outside: NDArray[np.float64]
 
     @classmethod
@@ -97,12 +101,14 @@ class Mixture:
         return cls(
             Trees.from_json(content["first"]),
             Trees.from_json(content["last"]),
+            np.array(content["calibration"], np.float64),
             np.array(content["outside"], np.float64),
         )
 
     def probabilities(self, matrix: Floats) -> Probabilities:
         """The probability of each candidate of a task: rows with the columns of `COLUMNS`."""
-        return self.last.probabilities(with_guess(matrix, self.first.probabilities(matrix)))
+        odds = self.last.log_odds(with_guess(matrix, self.first.probabilities(matrix)))
+        return _probabilities(odds_signs(matrix, odds) @ self.calibration)
 
     def outside_probability(self, matrix: Floats, probabilities: Probabilities) -> float:
         """How probable it is that nothing here answers a task, from its candidates."""
@@ -120,17 +126,32 @@ def with_guess(matrix: Floats, guess: Probabilities) -> Floats:
     return np.hstack([matrix, added.astype(np.float32)])
 
 
+def odds_signs(matrix: Floats, odds: Probabilities) -> NDArray[np.float64]:
+    """What the log odds are calibrated by: the odds and a constant, for all tasks, for those with
+    a diff, and for those with a given file (Platt, "Probabilistic outputs for support vector
+    machines", 1999)."""
+    kinds = [matrix[:, COLUMNS.index(name)] > 0 for name in ("has_change", "has_given")]
+    both = np.stack([odds, np.ones(len(odds))], axis=1)
+    return np.hstack([both, *(both * kind[:, None] for kind in kinds)])
+
+
 def outside_signs(matrix: Floats, probabilities: Probabilities) -> NDArray[np.float64]:
     """What tells a task to which nothing answers, from the evidence for its candidates.
 
     A constant, the log odds of the likeliest file and of the mean of the first five, the nearest
-    chunk to the title, the commit that resembles it most, and the share of its names that occur.
+    chunk to the title, the commit that resembles it most, the most that resembling commits and used
+    names say for a file, and the share of its names that occur.
     """
     if not len(probabilities):
-        return np.array([1.0, -8.0, -8.0, 0.0, 0.0, 0.0])
+        return np.array([1.0, -8.0, -8.0, *(0.0 for _ in _SIGNS)])
     best = np.sort(probabilities)[::-1][:5]
     column = {name: matrix[:, COLUMNS.index(name)].max() for name in _SIGNS}
     return np.array([1.0, _log_odds(best[0]), _log_odds(best.mean()), *column.values()])
+
+
+def _probabilities(odds: Probabilities) -> Probabilities:
+    probabilities: Probabilities = 1 / (1 + np.exp(-odds))
+    return probabilities
 
 
 def _log_odds(probability: float) -> float:

@@ -178,10 +178,13 @@ def _in_a_line(paths: Sequence[str], room: int) -> tuple[list[str], int]:
 def _add_code(blocks: Sequence[list[str]], files: Sequence[NeededFile], room: int) -> None:
     """Add lines of code below the headings of the most probable files, as many as have room.
 
-    Each gets a share of the room by its probability. A test is run, not read: it gets none, unless
-    there are only tests.
+    Each gets a share of the room by its probability. Lines are those of files to change; of files
+    to read only if there is nothing to change, and of tests, which are run, if there is nothing
+    else.
     """
-    read = [f for f in files if f.role != "test"] or files
+    roles = {file.role for file in files}
+    role = next((role for role in ("change", "read", "test") if role in roles), "")
+    read = [file for file in files if file.role == role]
     most = max((file.probability for file in read), default=0)
     least = max(_SIMILAR_SHARE * most, _LEAST_WITH_CODE)
     chosen = [
