@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, get_args
 
@@ -219,10 +219,9 @@ class ContextSearch:
 
 def with_roles(
     features: Features, likeliest: Sequence[tuple[int, float]], wanted: Sequence[Role]
-) -> list[tuple[int, Role, float]]:
+) -> Iterator[tuple[int, Role, float]]:
     """The files of the wanted roles. Unlikely files of code are to be read, if that is wanted, but
     for the first ones."""
-    needed: list[tuple[int, Role, float]] = []
     changes = 0
     for row, probability in likeliest:
         kind = features.kind(row)
@@ -235,12 +234,11 @@ def with_roles(
             role = "change" if is_likely or "read" not in wanted else "read"
             changes += kind is FileKind.CODE
         if role in wanted:
-            needed.append((row, role, probability))
-    return needed
+            yield row, role, probability
 
 
 def _by_role(
-    features: Features, needed: Sequence[tuple[int, Role, float]], limit: int
+    features: Features, needed: Iterable[tuple[int, Role, float]], limit: int
 ) -> list[tuple[int, Role, float]]:
     """Which files to show, and in which order: those to change, then tests, then those to read.
 
@@ -255,6 +253,8 @@ def _by_role(
             left[role] -= 1
             is_late = left[role] < 0
         (others if is_late else shown).append((row, role, probability))
+        if len(shown) == limit:
+            break
     order = {"change": 0, "test": 1, "read": 2}
     return sorted([*shown, *others][:limit], key=lambda each: order[each[1]])
 

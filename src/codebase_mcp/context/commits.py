@@ -56,15 +56,17 @@ def add_commits(
                              reason if is_told else "", 0.8 * commit.likeness)  # fmt: skip
     for row, vote in votes.items():
         features.put("commits", row, vote)
-    churn: defaultdict[int, float] = defaultdict(float)
-    total = 0.0
+    churn: dict[int, float] = {}
+    rows, total = features.rows, 0.0
     for commit in commits:
         weight = 0.5 ** (commit.age / _HALF_LIFE)
         total += weight
         for path in commit.paths:
-            if (row := features.rows.get((snapshot.id, path))) is not None:
-                churn[row] += weight
+            if (row := rows.get((snapshot.id, path))) is None:
+                continue
+            if row not in churn:  # the newest commits come first
                 features.put("recent", row, 1 / (1 + commit.age / 10))
+            churn[row] = churn.get(row, 0.0) + weight
     for row, weight in churn.items():
         features.put("churn", row, weight / total)
 

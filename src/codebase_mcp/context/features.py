@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from posixpath import commonprefix, normpath
+from itertools import accumulate
+from posixpath import normpath
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,6 +56,28 @@ _PACKAGES = frozenset({"site-packages", "dist-packages", "node_modules", "gems"}
 _HUNK_LEAD = 3
 
 
+class FolderTree:
+    """Folders, each with the numbers of those from the top down to it, and -1 behind."""
+
+    def __init__(self, folders: Sequence[str]) -> None:
+        self._rows = {folder: row for row, folder in enumerate(folders)}
+        parts = [folder.split("/") for folder in folders]
+        self._depths = np.array([len(each) for each in parts], np.int64)
+        numbers: dict[str, int] = {}
+        self._above = np.full((len(folders), max(self._depths, default=0)), -1, np.int64)
+        for row, names in enumerate(parts):
+            for depth, path in enumerate(accumulate(names, "{}/{}".format)):
+                self._above[row, depth] = numbers.setdefault(path, len(numbers))
+
+    def nearness(self, folder: str) -> Floats:
+        """How much of its path to the root each folder shares with one of them, 0 to 1."""
+        row = self._rows[folder]
+        own = self._above[row]
+        shared = ((self._above == own) & (own >= 0)).sum(axis=1)
+        nearness: Floats = (shared / np.maximum(self._depths, self._depths[row])).astype(np.float32)
+        return nearness
+
+
 class FileTable:
     """The files of some snapshots, numbered, and where each name, folder and text occurs.
 
@@ -77,6 +100,8 @@ class FileTable:
             self.by_folder[folder].append(row)
             if file.text_id is not None:
                 self.by_text[file.text_id].append(row)
+        self.kinds = [FileKind(file.kind) for file in self.files]
+        self.folders = FolderTree(list(self.by_folder))
         kinds = np.array([file.kind for file in self.files])
         self.facts = {f"is_{kind}": kinds == kind for kind in ("code", "test", "docs", "config")}
         self.facts["is_other"] = ~np.logical_or.reduce(list(self.facts.values()))
@@ -118,7 +143,7 @@ class Features:
 
     def kind(self, row: int) -> FileKind:
         """What a file is for."""
-        return FileKind(self.files[row].kind)
+        return self.table.kinds[row]
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,18 +286,12 @@ def add_neighbours(features: Features, seeds: Sequence[Seed], name: str) -> None
 
 def add_nearness(features: Features, seeds: Sequence[Seed], name: str) -> None:
     """How much of its path to the root each folder shares with that of the nearest seed."""
-    own: dict[str, float] = {}
+    table = features.table
+    numbers = features.columns[f"near_{name}"]
+    near = np.zeros(len(table.by_folder), np.float32)
     for seed in seeds:
         folder = features.files[seed.row].path.rpartition("/")[0]
-        own[folder] = max(own.get(folder, 0.0), seed.weight)
-    numbers = features.columns[f"near_{name}"]
-    for folder, rows in features.table.by_folder.items() if own else ():
-        parts = folder.split("/")
-        numbers[rows] = max(
-            weight * _common_start(parts, other.split("/")) for other, weight in own.items()
-        )
-
-
-def _common_start(a: Sequence[str], b: Sequence[str]) -> float:
-    """The share of equal folders at the start of two paths."""
-    return len(commonprefix([list(a), list(b)])) / max(len(a), len(b))
+        near = np.maximum(near, seed.weight * table.folders.nearness(folder))
+    for value, rows in zip(near.tolist(), table.by_folder.values(), strict=True):
+        if value:
+            numbers[rows] = value
