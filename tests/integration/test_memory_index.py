@@ -237,14 +237,15 @@ async def test_an_unchanged_index_stays_in_memory(
     assert app.memory_indexes.get(here.project) is before
 
 
-async def test_what_was_erased_is_not_in_memory_either(
-    app: App, make_repo: Callable[..., Path], project_id: str
+async def test_what_was_erased_is_not_in_memory_nor_in_a_file(
+    app: App, settings: Settings, make_repo: Callable[..., Path], project_id: str
 ) -> None:
     root = make_repo({"a.py": "def frobnicate():\n    pass\n", "b.py": "x = 1\n"})
     await app.index(root, project_id)
     assert await held(app, project_id)
     (root / "a.py").unlink()
     await app.data.purge(await app.data.find(root / "a.py", project_id))
+    assert files_of(settings, project_id) == []
     report = await app.search("frobnicate", project_id)
     assert report.answer.hits == []
 

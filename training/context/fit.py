@@ -28,12 +28,11 @@ from typing import Any
 import numpy as np
 from collect import FOLDS, FOREIGN, fold_of
 from numpy.typing import NDArray
-from scipy.special import expit, logit
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
 
 from codebase_mcp.context.features import COLUMNS
-from codebase_mcp.context.mixture import ALL_COLUMNS, Mixture, odds_signs, outside_signs, with_guess
+from codebase_mcp.context.mixture import ALL_COLUMNS, Mixture, calibrated, outside_signs, with_guess
 
 DEPTH = 5
 TREES = 120
@@ -41,6 +40,8 @@ LEARNING_RATE = 0.06
 LEAST_LEAF = 200
 WRONG_SHARE = 0.4
 FALSE_ALARMS = 0.02
+REAL = ("issue2code", "subject2code", "named2code", "code2test", "edit2ripple")
+BINS = (0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 FIRST_COLUMNS = [name for name in COLUMNS if not name.endswith("_likely")]
 
 # Facts about a file or a task, of which more is no evidence.
@@ -132,15 +133,17 @@ def with_guesses(data: Data, guess: NDArray[np.float64]) -> NDArray[np.float32]:
     return evidence
 
 
-def calibration(data: Data, odds: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The weights of `odds_signs` that make the log odds of unseen repositories come true."""
-    own = is_own(data)
-    signs = odds_signs(data.evidence[own], odds[own])
-    model = LogisticRegression(C=1e6, fit_intercept=False, max_iter=1_000)
-    weights: NDArray[np.float64] = model.fit(signs, data.changed[own]).coef_[0]
-    slopes = weights[0::2]
-    assert min(slopes[0], slopes[0] + slopes[1:].min(), slopes.sum()) > 0  # stays monotone
-    return weights
+def calibration(data: Data, probabilities: NDArray[np.float64]) -> NDArray[np.float64]:
+    """What the probabilities of unseen repositories come true as, at the mean of each bin.
+
+    Made-up tasks do not count.
+    """
+    counted = np.isin(data.names, REAL)[data.task]
+    said, true = probabilities[counted], data.changed[counted]
+    bins = np.digitize(said, BINS)
+    points = [(said[bins == b].mean(), true[bins == b].mean()) for b in np.unique(bins)]
+    x, y = np.array([(0.0, 0.0), *points, (1.0, 1.0)]).T
+    return np.stack([x, np.maximum.accumulate(y) + 1e-4 * x])  # what is likelier stays likelier
 
 
 def as_json(model: Any, columns: Sequence[str]) -> dict[str, Any]:
@@ -263,9 +266,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         return
     evidence = with_guesses(data, guess)
     probabilities, _ = cross_validated(data, evidence, ALL_COLUMNS)
-    weights = calibration(data, logit(probabilities))
-    probabilities = expit(odds_signs(data.evidence, logit(probabilities)) @ weights)
-    print(f"Mixture, calibrated by {weights.round(3).tolist()}:")
+    lines = calibration(data, probabilities)
+    probabilities = calibrated(probabilities, lines)
+    print(f"Mixture, calibrated by {lines.round(3).tolist()}:")
     report(data, probabilities)
     outside = fit_outside(data, probabilities)
     if options.out:
@@ -275,7 +278,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         content = {
             "first": as_json(first_model, FIRST_COLUMNS),
             "last": as_json(last_model, ALL_COLUMNS),
-            "calibration": weights.tolist(),
+            "calibration": lines.round(5).tolist(),
             "outside": outside,
         }
         ours = Mixture.from_json(content).last.probabilities(evidence[:2_000])

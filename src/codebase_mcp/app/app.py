@@ -97,9 +97,11 @@ class App:
         database.search_limit_s = settings.search_timeout_s
         self._runs = IndexRuns(settings, database, models, lambda: self.views)
         self._nearest = nearest = NearestIndexes(database)
-        most_bytes = settings.search_memory_mb << 20
-        folder = Path(settings.data_dir) / "indexes"
-        self.memory_indexes = memory = MemoryIndexes(database, folder, most_bytes=most_bytes)
+        self.memory_indexes = memory = MemoryIndexes(
+            database,
+            Path(settings.data_dir) / "indexes",
+            most_bytes=settings.search_memory_mb << 20,
+        )
         self._searcher = Searcher(
             database,
             models,
@@ -180,13 +182,9 @@ class App:
         from codebase_mcp.app.symbols import Symbols  # noqa: PLC0415
 
         return Symbols(
-            self.database,
-            self.resolver,
-            self.scopes,
-            self.views,
-            self.freshness,
+            self.database, self.resolver, self.scopes, self.views, self.freshness,
             lambda: self.exact,
-        )
+        )  # fmt: skip
 
     @cached_property
     def text_images(self) -> TextImages:
@@ -487,7 +485,7 @@ class App:
             raise repository_not_found(repo_path, [])
         async with self.database.transaction(project) as tx:
             await refresh_anchors(tx, match.id)
-        self.text_images.forget(f"{project.schema_name}-{match.id}")
+        await self.data.forget_copies(project, str(match.id))
         return match.id
 
     async def drop_project(self, project_id: str) -> None:

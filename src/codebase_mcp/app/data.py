@@ -253,7 +253,7 @@ class ProjectData:
         async with self.database.transaction(project) as tx:
             await refresh_anchors(tx, repository.id)
         await self.database.vacuum(project, before)
-        self.text_images.forget(f"{project.schema_name}-{repository.id}")
+        await self.forget_copies(project, str(repository.id))
         return Purged(before, after, paths, shared)
 
     async def purge_project(
@@ -277,8 +277,12 @@ class ProjectData:
         await self.jobs.stop(project.schema_name)
         await drop_project(self.database, project)
         self.resolver.forget(project)
+        await self.forget_copies(project)
+
+    async def forget_copies(self, project: Project, repository_id: str = "") -> None:
+        """Delete what this machine has copied of a project, or of a repository of it."""
         await self.memory_indexes.forget(project)
-        self.text_images.forget(f"{project.schema_name}-")
+        self.text_images.forget(f"{project.schema_name}-{repository_id}")
 
     async def still_on_disk(self, target: Target, purged: Purged) -> bool:
         """Whether any of the purged files still exists on disk."""

@@ -66,8 +66,8 @@ class Trees:
             depth=content["depth"],
         )
 
-    def log_odds(self, matrix: Floats) -> Probabilities:
-        """The log odds of each row of a matrix, whose columns are the first `ALL_COLUMNS`."""
+    def probabilities(self, matrix: Floats) -> Probabilities:
+        """The probability of each row of a matrix, whose columns are the first `ALL_COLUMNS`."""
         count, nodes_of_tree = self.columns.shape
         first_node = nodes_of_tree * np.arange(count)[:, None]
         first_value = (nodes_of_tree + 1) * np.arange(count)[:, None] - nodes_of_tree
@@ -83,16 +83,14 @@ class Trees:
                 )
                 nodes = 2 * nodes + 1 + goes_right
             odds[start : start + len(rows)] += self.values.take(first_value + nodes).sum(axis=0)
-        return odds
-
-    def probabilities(self, matrix: Floats) -> Probabilities:
-        """The same as probabilities."""
-        return _probabilities(self.log_odds(matrix))
+        probabilities: Probabilities = 1 / (1 + np.exp(-odds))
+        return probabilities
 
 
 @dataclass(frozen=True, slots=True)
 class Mixture:
-    """The first and the last trees, and the weights of `odds_signs` and of `outside_signs`."""
+    """The first and the last trees, the weights of `outside_signs`, and what a probability of the
+    last trees comes true as: two rows, between which lines are drawn."""
 
     first: Trees
     last: Trees
@@ -115,8 +113,8 @@ class Mixture:
 
     def probabilities(self, matrix: Floats) -> Probabilities:
         """The probability of each candidate of a task: rows with the columns of `COLUMNS`."""
-        odds = self.last.log_odds(with_guess(matrix, self.first.probabilities(matrix)))
-        return _probabilities(odds_signs(matrix, odds) @ self.calibration)
+        said = self.last.probabilities(with_guess(matrix, self.first.probabilities(matrix)))
+        return calibrated(said, self.calibration)
 
     def outside_probability(self, matrix: Floats, probabilities: Probabilities) -> float:
         """How probable it is that nothing here answers a task, from its candidates."""
@@ -134,13 +132,9 @@ def with_guess(matrix: Floats, guess: Probabilities) -> Floats:
     return np.hstack([matrix, added.astype(np.float32)])
 
 
-def odds_signs(matrix: Floats, odds: Probabilities) -> NDArray[np.float64]:
-    """What the log odds are calibrated by: the odds and a constant, for all tasks, for those with
-    a diff, and for those with a given file (Platt, "Probabilistic outputs for support vector
-    machines", 1999)."""
-    kinds = [matrix[:, COLUMNS.index(name)] > 0 for name in ("has_change", "has_given")]
-    both = np.stack([odds, np.ones(len(odds))], axis=1)
-    return np.hstack([both, *(both * kind[:, None] for kind in kinds)])
+def calibrated(said: Probabilities, calibration: NDArray[np.float64]) -> Probabilities:
+    """What probabilities come true as."""
+    return np.interp(said, *calibration)
 
 
 def outside_signs(matrix: Floats, probabilities: Probabilities) -> NDArray[np.float64]:
@@ -155,11 +149,6 @@ def outside_signs(matrix: Floats, probabilities: Probabilities) -> NDArray[np.fl
     best = np.sort(probabilities)[::-1][:5]
     column = {name: matrix[:, COLUMNS.index(name)].max() for name in _SIGNS}
     return np.array([1.0, _log_odds(best[0]), _log_odds(best.mean()), *column.values()])
-
-
-def _probabilities(odds: Probabilities) -> Probabilities:
-    probabilities: Probabilities = 1 / (1 + np.exp(-odds))
-    return probabilities
 
 
 def _log_odds(probability: float) -> float:

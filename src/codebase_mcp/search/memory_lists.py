@@ -69,7 +69,7 @@ class MemoryLists(ListSource):
     async def text_words(self) -> Sequence[Row]:
         index = self._index
         scores = index.words.score(self.idf, index.chunk_count)
-        sums = np.bincount(index.text_of, scores, len(index.blob_ids))
+        sums = np.bincount(index.text_of, scores, len(index.blob_ids)).astype(np.float64)
         best = _highest(sums, WORD_TEXTS)
         best = best[sums[best] > 0]
         chunks = np.diff(index.first_chunks)[best]
