@@ -38,7 +38,7 @@ SEARCH = f"project={PROJECT}&q={QUESTION.replace(' ', '+')}"
 PAGES = {
     "search": f"/search?{SEARCH}",
     "agent": f"/search?{SEARCH}&as=agent",
-    "context": f"/context?project={PROJECT}&task={TASK.replace(' ', '+')}",
+    "context": f"/context?project={PROJECT}&task={TASK.replace(' ', '+')}&ref=HEAD",
     "file": f"/file?project={PROJECT}&path={SITE}&lines=198-217&changes=1",
     "symbol": f"/symbol?project={PROJECT}&name=coloured",
     "index": f"/index?project={PROJECT}",
