@@ -36,6 +36,8 @@ from context_samples import (
     Sample,
     is_held_out,
     read_list,
+    read_reports,
+    reported,
     repositories_in,
     samples_of,
 )
@@ -63,7 +65,7 @@ class Plan:
     def foreign(self, number: int) -> list[Sample]:
         """The messages of another repository, to be asked of this one."""
         _, samples = self.tasks[(number + 1) % len(self.tasks)]
-        messages = [sample for sample in samples if sample.task == "issue2code"]
+        messages = [sample for sample in samples if sample.task in ("issue2code", "report2code")]
         return messages if len(self.tasks) > 1 else []
 
 
@@ -84,6 +86,7 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--list", type=Path, help="name, language, git directory (tabs)")
     parser.add_argument("--held-out", action="store_true", help="only those not trained on")
     parser.add_argument("--commits", type=int, default=COMMITS, help="of each repository")
+    parser.add_argument("--reports", type=Path, help="tasks of this file instead of messages")
     parser.add_argument("--limit", type=int, help="the most tasks of each repository")
     parser.add_argument("--history", type=int, default=HISTORY, help="0: what the product reads")
     parser.add_argument("--systems", default=",".join(SYSTEMS))
@@ -97,10 +100,15 @@ def planned(options: argparse.Namespace) -> Plan:
     """The tasks and systems that the options mean."""
     listed = read_list(options.list) if options.list else []
     listed += repositories_in(options.repositories) if options.repositories else []
+    reports = read_reports(options.reports) if options.reports else {}
     tasks = []
     for repository in listed:
         if not options.held_out or is_held_out(repository.name):
-            newest_first = list(samples_of(repository, options.commits))
+            newest_first = list(
+                reported(repository, reports)
+                if options.reports
+                else samples_of(repository, options.commits)
+            )
             if samples := newest_first[: options.limit][::-1]:
                 tasks.append((repository, samples))
     systems = tuple(options.systems.split(","))

@@ -8,16 +8,22 @@ modifies; files that it adds cannot be found before it.
 - ``code2test``: the message and one modified source file; the test files that the commit modifies.
 - ``edit2ripple``: the message and the diff of one source file; the other source files.
 
+With ``--reports`` instead of these:
+
+- ``report2code``: what a user might have reported before the commit, as somebody wrote who knew
+  its message and diff (``training/context/reports.jsonl``); the source files that it modifies.
+
 A task is asked of a state without the commit. Everything is read from git's objects, and the same
 history gives the same tasks.
 """
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from itertools import islice
 from pathlib import Path, PurePosixPath
@@ -27,6 +33,7 @@ TaskName = Literal[
     "issue2code",
     "code2test",
     "edit2ripple",
+    "report2code",
     "subject2code",
     "named2code",
     "test2code",
@@ -197,6 +204,21 @@ def samples_of(repository: Repository, changes: int, with_named: bool = False) -
     """The tasks of the newest suitable commits, each asked of the commit's parent."""
     for change in islice(suitable_changes(repository, with_named), changes):
         yield from tasks_of(repository, change)
+
+
+def read_reports(file: Path) -> dict[str, str]:
+    """The reports of a file of JSON lines, by commit."""
+    rows = map(json.loads, file.read_text("utf-8").splitlines())
+    return {row["commit"]: row["text"] for row in rows}
+
+
+def reported(repository: Repository, reports: Mapping[str, str]) -> Iterator[Sample]:
+    """The tasks of the commits that have a report, the newest first."""
+    for change in suitable_changes(repository, with_named=True):
+        if (text := reports.get(change.commit)) is not None:
+            issue = next(tasks_of(repository, change))
+            number = sha256(f"{issue.id} report".encode()).hexdigest()[:16]
+            yield replace(issue, id=number, task="report2code", text=text)
 
 
 def tasks_of(repository: Repository, change: Change) -> Iterator[Sample]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 
@@ -19,6 +20,8 @@ try:
         Repository,
         Sample,
         is_held_out,
+        read_reports,
+        reported,
         repositories_in,
         samples_of,
         suitable_changes,
@@ -142,7 +145,7 @@ def test_training_tasks_are_asked_of_the_parent_the_oldest_first(history: Histor
     first = history.commit("Wait longer after each failure", "src/retry.py", "src/wait.py")
     before_last = history.commit("Notes", "README.md")
     last = history.commit("Close the pool with its waiters", "src/pool.py", "src/wait.py")
-    made = training_samples(history.repository, changes=2)
+    made = training_samples(history.repository, 2, {})
     assert [(s.commit, s.state) for s in made if s.task == "issue2code"] == [
         (first, before_first),
         (last, before_last),
@@ -153,7 +156,7 @@ def test_half_of_the_long_messages_are_asked_as_their_first_line_too(history: Hi
     for number in range(20):
         message = f"Wait longer after failure {number}\n\nIt was too short."
         history.commit(message, "src/retry.py", "src/wait.py")
-    made = list(training_samples(history.repository, changes=19))
+    made = list(training_samples(history.repository, 19, {}))
     subjects = [sample for sample in made if sample.task == "subject2code"]
     assert 4 <= len(subjects) <= 15
     for sample in subjects:
@@ -167,7 +170,7 @@ def test_training_has_failing_tests_traces_and_messages_that_name_a_file(history
         paths = "src/retry.py", "src/wait.py", "tests/test_pool.py"
         history.commit(f"Wait longer after failure {number}", *paths)
     history.commit("Wait longer, changes retry.py and more", "src/retry.py", "src/wait.py")
-    made = list(training_samples(history.repository, changes=20))
+    made = list(training_samples(history.repository, 20, {}))
     by_task = {sample.task: sample for sample in made}
     assert by_task["named2code"].text.startswith("Wait longer, changes retry.py")
     assert by_task["test2code"].text.startswith("tests/test_pool.py:")
@@ -177,6 +180,20 @@ def test_training_has_failing_tests_traces_and_messages_that_name_a_file(history
         ("src/retry.py", "src/wait.py")
     }
     assert len({sample.id for sample in made}) == len(made)
+
+
+def test_a_commit_with_a_report_is_asked_as_that_too(history: History, tmp_path: Path) -> None:
+    message = "Wait longer after each failure"
+    commit = history.commit(message, "src/retry.py", "src/wait.py", "tests/test_pool.py")
+    history.commit("Close the pool with its waiters", "src/pool.py", "src/wait.py")
+    file = tmp_path / "reports.jsonl"
+    file.write_text(json.dumps({"repo": "shop/retries", "commit": commit, "text": "Too slow"}))
+    reports = read_reports(file)
+    [asked] = reported(history.repository, reports)
+    assert (asked.task, asked.commit, asked.text) == ("report2code", commit, "Too slow")
+    assert (asked.given, asked.gold) == ((), ("src/retry.py", "src/wait.py"))
+    made = training_samples(history.repository, 9, reports)
+    assert [s.text for s in made if s.task == "report2code"] == ["Too slow"]
 
 
 def test_git_directories_are_recognized_in_a_folder(tmp_path: Path) -> None:

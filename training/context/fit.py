@@ -40,7 +40,7 @@ LEARNING_RATE = 0.06
 LEAST_LEAF = 200
 WRONG_SHARE = 0.4
 FALSE_ALARMS = 0.02
-REAL = ("issue2code", "subject2code", "named2code", "code2test", "edit2ripple")
+REAL = ("report2code", "issue2code", "subject2code", "named2code", "code2test", "edit2ripple")
 BINS = (0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 FIRST_COLUMNS = [name for name in COLUMNS if not name.endswith("_likely")]
 
@@ -224,7 +224,9 @@ def fit_outside(data: Data, probabilities: NDArray[np.float64]) -> list[float]:
     half the share `FALSE_ALARMS` of the own tasks counts as such.
     """
     rows_of = by_task(data)
-    tasks = np.flatnonzero(np.isin(data.names, [FOREIGN, "issue2code", "subject2code"]))
+    tasks = np.flatnonzero(
+        np.isin(data.names, [FOREIGN, "report2code", "issue2code", "subject2code"])
+    )
     signs = np.array([
         outside_signs(data.evidence[rows], probabilities[rows])
         for rows in (rows_of[task] for task in tasks)

@@ -6,6 +6,7 @@
 The tasks are those of ``benchmarks/context_samples.py``, the oldest first. Further tasks, whose
 answers are the source files that the commit modifies:
 
+- ``report2code``: what a user might have reported, of the commits that ``reports.jsonl`` has;
 - ``subject2code``: the first line of the message, of half of the messages with more lines;
 - ``named2code``: the message of a commit that names a file that it modifies;
 - ``test2code``: what a test run prints if the tests fail that the commit modifies;
@@ -19,7 +20,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import asdict, replace
 from hashlib import sha256
 from itertools import islice
@@ -37,6 +38,7 @@ try:
         git,
         is_held_out,
         read_list,
+        read_reports,
         repositories_in,
         suitable_changes,
         tasks_of,
@@ -47,9 +49,11 @@ finally:
 CHANGES = 30  # of one repository
 
 
-def training_samples(repository: Repository, changes: int) -> Iterator[Sample]:
+def training_samples(
+    repository: Repository, changes: int, reports: Mapping[str, str]
+) -> Iterator[Sample]:
     """The tasks of the newest suitable commits, each asked of the commit's parent; as many of those
-    that name their files."""
+    that name their files. ``reports`` are by commit."""
     left = {True: changes, False: changes}
     chosen = []
     for change in islice(suitable_changes(repository, with_named=True), 2 * changes):
@@ -59,11 +63,12 @@ def training_samples(repository: Repository, changes: int) -> Iterator[Sample]:
     for change in reversed(chosen):
         listed = git(repository.git_dir, "ls-tree", "-rz", "--name-only", change.parent)
         tasks = tasks_of(repository, change)
-        yield from with_others(change, tasks, set(listed.split("\0")))
+        report = reports.get(change.commit, "")
+        yield from with_others(change, tasks, set(listed.split("\0")), report)
 
 
 def with_others(
-    change: Change, samples: Iterator[Sample], existing: Collection[str]
+    change: Change, samples: Iterator[Sample], existing: Collection[str], report: str
 ) -> Iterator[Sample]:
     """The tasks of a commit, and others that are made of the first, the message."""
     for sample in samples:
@@ -72,6 +77,8 @@ def with_others(
                 yield sample
             continue
         number = int(sha256(sample.id.encode()).hexdigest(), 16)
+        if report:
+            yield _of(sample, number + 4, "report2code", report)
         if change.names_files:
             yield replace(sample, id=f"{number % 16**16:016x}", task="named2code")
             continue
@@ -121,13 +128,14 @@ def main() -> None:
     excluded: set[str] = set()
     if options.exclude:
         excluded = {name.lower() for name in json.loads(options.exclude.read_text("utf-8"))}
+    reports = read_reports(Path(__file__).with_name("reports.jsonl"))
     listed = read_list(options.list) if options.list else repositories_in(options.repositories)
     options.out.parent.mkdir(parents=True, exist_ok=True)
     with options.out.open("w", encoding="utf-8") as file:
         for repository in listed:
             if is_held_out(repository.name) or repository.name.lower() in excluded:
                 continue
-            made = list(training_samples(repository, options.changes))
+            made = list(training_samples(repository, options.changes, reports))
             file.writelines(json.dumps(asdict(sample)) + "\n" for sample in made)
             print(f"{repository.name}: {len(made)}", file=sys.stderr, flush=True)
 

@@ -78,13 +78,15 @@ class TextImage:
         self._map = content
         footer = np.frombuffer(content, _FOOTER, 1, len(content) - _FOOTER.itemsize)[0]
         texts, blocks = int(footer["texts"]), int(footer["blocks"])
+        if footer["mark"] != _MARK or max(texts, blocks) > len(content):
+            raise ValueError("The image is damaged")
         offset = int(footer["arrays"])
         sizes = (texts, texts + 1, blocks + 1, blocks + 1)
         groups = [
             -(-min(_GROUP_BLOCKS, blocks - first) // 8) for first in range(0, blocks, _GROUP_BLOCKS)
         ]
         size = offset + 8 * sum(sizes) + _HASHES * sum(groups) + _FOOTER.itemsize
-        if footer["mark"] != _MARK or len(content) != size:
+        if len(content) != size:
             raise ValueError("The image is damaged")
         arrays = [
             np.frombuffer(content, np.int64, count, offset + 8 * sum(sizes[:number]))
