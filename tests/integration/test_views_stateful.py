@@ -470,7 +470,7 @@ def test_each_view_equals_a_fresh_index_after_any_sequence_of_events(
     run_state_machine_as_test(
         Walk,
         settings=settings(
-            max_examples=WALKS or 3,
+            max_examples=WALKS or 2,
             stateful_step_count=50,
             deadline=None,
             derandomize=not WALKS,
