@@ -216,9 +216,13 @@ def reported(repository: Repository, reports: Mapping[str, str]) -> Iterator[Sam
     """The tasks of the commits that have a report, the newest first."""
     for change in suitable_changes(repository, with_named=True):
         if (text := reports.get(change.commit)) is not None:
-            issue = next(tasks_of(repository, change))
-            number = sha256(f"{issue.id} report".encode()).hexdigest()[:16]
-            yield replace(issue, id=number, task="report2code", text=text)
+            yield as_report(next(tasks_of(repository, change)), text)
+
+
+def as_report(issue: Sample, text: str) -> Sample:
+    """The task of a commit's message as that of a user's report."""
+    number = sha256(f"{issue.id} report".encode()).hexdigest()[:16]
+    return replace(issue, id=number, task="report2code", text=text)
 
 
 def tasks_of(repository: Repository, change: Change) -> Iterator[Sample]:

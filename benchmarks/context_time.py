@@ -65,7 +65,7 @@ def history(texts: dict[str, list[str]], commits: int, chance: random.Random) ->
 
 
 def questions(names: list[str], chance: random.Random) -> Iterator[ContextQuestion]:
-    """The tasks, without end."""
+    """The tasks."""
     for number in range(BEFORE + TASKS):
         paths = chance.sample(names, 3)
         task = message_of(paths, chance)
@@ -85,14 +85,11 @@ async def measure(root: Path, data: Path, names: list[str]) -> None:
         await app.memory_indexes.wait_idle()
         reports = [await app.context.find(question, "bench") for question in asked[BEFORE:]]
         times = [report.latency_ms for report in reports]
-        for offset, name in enumerate(("message", "trace", "given file")):
-            part = times[offset::3]
+        parts = {name: times[at::3] for at, name in enumerate(("message", "trace", "given file"))}
+        for name, part in {**parts, "all": times}.items():
             print(
                 f"{name:<11} p50 {percentile(part, 0.5):4.0f} ms, p95 {percentile(part, 0.95):4.0f}"
             )
-        print(
-            f"{'all':<11} p50 {percentile(times, 0.5):4.0f} ms, p95 {percentile(times, 0.95):4.0f}"
-        )
 
 
 def main() -> None:

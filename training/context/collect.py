@@ -74,8 +74,8 @@ async def collect(
             scope = await app.scopes.resolve(project, ANONYMOUS)
         text = sample["text"][:MAX_TASK_CHARS]
         evidence = await gatherer.gather(scope, text, sample["given"])
-        features, given = evidence.features, set(evidence.given)
-        rows = [row for row in candidates(features) if row not in given]
+        features = evidence.features
+        rows = candidates(features, evidence.given)
         paths = [features.files[row].path for row in rows]
         changed, gold = set[str](), set[str]()
         if is_own:

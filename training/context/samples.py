@@ -35,6 +35,7 @@ try:
         Repository,
         Sample,
         TaskName,
+        as_report,
         git,
         is_held_out,
         read_list,
@@ -78,7 +79,7 @@ def with_others(
             continue
         number = int(sha256(sample.id.encode()).hexdigest(), 16)
         if report:
-            yield _of(sample, number + 4, "report2code", report)
+            yield as_report(sample, report)
         if change.names_files:
             yield replace(sample, id=f"{number % 16**16:016x}", task="named2code")
             continue

@@ -144,8 +144,8 @@ class ContextSearch:
         self, project: Project, question: ContextQuestion, evidence: Evidence
     ) -> Context:
         """The files to show, with their definitions."""
-        features, given = evidence.features, set(evidence.given)
-        rows = [row for row in candidates(features) if row not in given]
+        features = evidence.features
+        rows = candidates(features, evidence.given)
         matrix = features.matrix(rows)
         probabilities = mixture().probabilities(matrix)
         likeliest = sorted(
@@ -167,7 +167,7 @@ class ContextSearch:
                 named = NeededDefinition(each.name, each.start_line, each.end_line)
                 definitions[row].append(named)
         paths = tuple(features.files[row].path for row in evidence.given)
-        outside = None if given else _outside(evidence, matrix, probabilities)
+        outside = None if evidence.given else _outside(evidence, matrix, probabilities)
         files = (_needed_file(features, *each, definitions[each[0]]) for each in shown)
         return Context(tuple(files), paths, outside, len(rows))
 

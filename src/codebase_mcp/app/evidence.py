@@ -302,8 +302,9 @@ class Gatherer:
         return commits
 
 
-def candidates(features: Features) -> list[int]:
-    """The files with some evidence, and the first ones by words and by how often they change."""
+def candidates(features: Features, given: Collection[int]) -> list[int]:
+    """The files with some evidence, and the first ones by words and by how often they change;
+    without those that are given."""
     columns = features.columns
     evidence = [
         numbers
@@ -314,6 +315,7 @@ def candidates(features: Features) -> list[int]:
     for name, most in (("churn", _BUSIEST), ("file_words", _WORDIEST)):
         first = np.argsort(-columns[name], kind="stable")[:most]
         chosen[first[columns[name][first] > 0]] = True
+    chosen[list(given)] = False
     rows: list[int] = np.flatnonzero(chosen).tolist()
     return rows
 
@@ -359,7 +361,7 @@ def _add_words(features: Features, texts: Sequence[Row]) -> None:
 
 def _likely(features: Features, given: Collection[int], guess: Trees) -> list[Seed]:
     """The likeliest files by a first guess, from which others are reached."""
-    rows = [row for row in candidates(features) if row not in given]
+    rows = candidates(features, given)
     probabilities = guess.probabilities(features.matrix(rows))
     first = (-probabilities).argsort(kind="stable")[:_SEEDS]
     likely = zip(first.tolist(), probabilities[first].tolist(), strict=True)

@@ -102,7 +102,7 @@ class FileTable:
                 self.by_text[file.text_id].append(row)
         self.kinds = [FileKind(file.kind) for file in self.files]
         self.folders = FolderTree(list(self.by_folder))
-        kinds = np.array([file.kind for file in self.files])
+        kinds = np.array(self.kinds)
         self.facts = {f"is_{kind}": kinds == kind for kind in ("code", "test", "docs", "config")}
         self.facts["is_other"] = ~np.logical_or.reduce(list(self.facts.values()))
         languages = [file.language for file in self.files]

@@ -78,10 +78,8 @@ class Trees:
             nodes = np.zeros((count, len(rows)), np.int64)
             for _ in range(self.depth):
                 at = first_node + nodes
-                goes_right = rows.take(first_cell + self.columns.take(at)) > self.thresholds.take(
-                    at
-                )
-                nodes = 2 * nodes + 1 + goes_right
+                numbers = rows.take(first_cell + self.columns.take(at))
+                nodes = 2 * nodes + 1 + (numbers > self.thresholds.take(at))
             odds[start : start + len(rows)] += self.values.take(first_value + nodes).sum(axis=0)
         probabilities: Probabilities = 1 / (1 + np.exp(-odds))
         return probabilities

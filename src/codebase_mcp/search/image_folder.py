@@ -1,7 +1,7 @@
 """Files in a folder that all processes of this machine map: copies of what the database holds.
 
-A file is replaced as a whole, so whoever has mapped one keeps it. The least recently used files are
-deleted when all together are too large.
+A file is replaced as a whole: a process that has mapped it goes on with the old content. The least
+recently used files are deleted when all together are too large.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class ImageFolder:
         return None
 
     def map(self, name: str) -> mmap.mmap:
-        """A file's content. Raises OSError or ValueError if there is none."""
+        """Map a file. Raises OSError if it cannot be read, ValueError if it is empty."""
         with self._path(name).open("rb") as file:
             return mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ)
 
