@@ -71,7 +71,7 @@ def questions(names: list[str], chance: random.Random) -> Iterator[ContextQuesti
         task = message_of(paths, chance)
         if number % 3 == 1:
             task += "\n" + "\n".join(f'  File "{path}", line {9 + number}, in f' for path in paths)
-        yield ContextQuestion(task, (paths[1],) if number % 3 == 2 else ())
+        yield ContextQuestion(task, (paths[1],) if number % 3 == 2 else None)
 
 
 async def measure(root: Path, data: Path, names: list[str]) -> None:

@@ -7,6 +7,7 @@ from collections import OrderedDict
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -44,7 +45,7 @@ from codebase_mcp.search.scope import FileFilters, ScopedSnapshot
 from codebase_mcp.search.search import SearchedSnapshots, Searcher
 from codebase_mcp.search.text_pattern import TextQuery
 from codebase_mcp.source.git import commit_at_head
-from codebase_mcp.source.git_directory import git_repository_at
+from codebase_mcp.source.git_directory import GitRepository, git_repository_at
 from codebase_mcp.source.git_objects import list_tree
 from codebase_mcp.source.listing_builder import escape_path
 from codebase_mcp.text.tokens import ALL_CHUNKS
@@ -81,6 +82,9 @@ _BUSIEST, _WORDIEST = 30, 100
 
 # The file tables of the snapshots that were asked last are kept.
 _MOST_TABLES = 2
+
+
+_PastOf = tuple[ScopedSnapshot, list[PastCommit]]
 
 
 @dataclass(slots=True)
@@ -123,7 +127,6 @@ class Gatherer:
         ``given`` are paths that the caller has; None means those of the uncommitted change.
         """
         project, task = scope.project, read_task(text)
-        await self._app.history.refresh(scope)
         searched = SearchedSnapshots(ids, first=scope.first)
         whole = " ".join([*task.scopes, *task.sentences, *task.names])[:_WHOLE_CHARS]
         changed = " ".join(task.changed)[:_WHOLE_CHARS]
@@ -132,40 +135,57 @@ class Gatherer:
             "whole": whole if whole.strip() else changed or text[:_WHOLE_CHARS],
             "changed": changed,
         }
-        ranked = {
-            text: await self._searcher.rank(project, text, FileFilters(), searched)
-            for text in dict.fromkeys(texts.values())
-            if text.strip()
-        }
-        rankings = {name: ranked[text] for name, text in texts.items() if text in ranked}
-        snapshots, features = await self._files(project, ids)
+        every = " ".join([whole, *task.changed, *task.around])[:_EVERY_CHARS]
+        rankings, words, (snapshots, features, held, commits) = await asyncio.gather(
+            self._rankings(project, texts, searched),
+            self._searcher.text_words(project, every, searched),
+            self._stored(scope, given, ids, whole),
+        )
         for name, ranking in rankings.items():
             _add_ranking(features, name, ranking)
         _tell_ranks(features)
-        every = " ".join([whole, *task.changed, *task.around])[:_EVERY_CHARS]
-        _add_words(features, await self._searcher.text_words(project, every, searched))
+        _add_words(features, words)
         lines = add_paths(features, task)
         add_scopes(features, task)
-        held = await self._given(project, given, snapshots, features)
         if given is None and not held:
             differing = (path.path for path in task.paths if path.origin == "change")
             held = [row for path in differing for row in rows_of_path(features, path)]
         add_facts(features, task, held)
         await self._add_messages(project, snapshots, features, task)
-        commits = await self._add_commits(project, snapshots, features, whole)
+        for snapshot, past in commits:
+            add_commits(features, snapshot, past)
         defined = await self._reach(project, task, features, held, commits)
         return Evidence(
             task, snapshots, features, held,
             rankings["whole"], texts["whole"], searched, defined, lines,
         )  # fmt: skip
 
-    async def _files(
-        self, project: Project, ids: tuple[int, ...] | None
-    ) -> tuple[tuple[ScopedSnapshot, ...], Features]:
-        """Some snapshots, and columns for their files."""
+    async def _rankings(
+        self, project: Project, texts: Mapping[str, str], searched: SearchedSnapshots
+    ) -> dict[str, Ranking]:
+        """What a search for each text finds; none for a text without words."""
+        ranked = {
+            text: await self._searcher.rank(project, text, FileFilters(), searched)
+            for text in dict.fromkeys(texts.values())
+            if text.strip()
+        }
+        return {name: ranked[text] for name, text in texts.items() if text in ranked}
+
+    async def _stored(
+        self,
+        scope: CallScope,
+        given: Sequence[str] | None,
+        ids: tuple[int, ...] | None,
+        text: str,
+    ) -> tuple[tuple[ScopedSnapshot, ...], Features, list[int], list[_PastOf]]:
+        """Some snapshots, columns for their files, those that the caller has, and past commits."""
+        project = scope.project
+        await self._app.history.refresh(scope)
         async with self._app.database.bounded_read(project) as tx:
             snapshots, tables = await self._app.exact.load_files(tx, project, ids)
-        return snapshots, Features(self._table(project, snapshots, tables))
+        features = Features(self._table(project, snapshots, tables))
+        held = await self._given(project, given, snapshots, features)
+        return snapshots, features, held, await self._past_commits(project, snapshots, text)
 
     async def _reach(
         self,
@@ -173,7 +193,7 @@ class Gatherer:
         task: Task,
         features: Features,
         given: Sequence[int],
-        commits: Sequence[tuple[ScopedSnapshot, Sequence[PastCommit]]],
+        commits: Sequence[_PastOf],
     ) -> dict[int, list[Definition]]:
         """What names, links and common changes lead to; returns what the task names."""
         async with self._app.database.bounded_read(project) as tx:
@@ -219,12 +239,36 @@ class Gatherer:
         rows = []
         for snapshot in snapshots:
             if snapshot.view == WORKTREE:
-                async with self._app.database.bounded_read(project) as tx:
-                    hashes = await tx.fetch_all(_SQL["hashes"], snapshot_id=snapshot.id)
-                paths = await asyncio.to_thread(_uncommitted, Path(snapshot.root), dict(hashes))
-                found = (features.rows.get((snapshot.id, path)) for path in paths)
-                rows += [row for row in found if row is not None]
+                rows += await self._uncommitted(project, snapshot, features)
         return rows
+
+    async def _uncommitted(
+        self, project: Project, snapshot: ScopedSnapshot, features: Features
+    ) -> list[int]:
+        """The files whose indexed content HEAD does not have; none outside of git.
+
+        Of very many files the content is converted when it is checked out: then none.
+        """
+        head = await asyncio.to_thread(_head, Path(snapshot.root))
+        if head is None:
+            return []
+        differing = features.table.differing
+        key = snapshot.id, head[1]
+        if key not in differing:
+            async with self._app.database.bounded_read(project) as tx:
+                hashes = await tx.fetch_all(_SQL["hashes"], snapshot_id=snapshot.id)
+            try:
+                committed = await asyncio.to_thread(_committed, *head)
+            except CodebaseError:
+                return []
+            found = (
+                features.rows.get((snapshot.id, path))
+                for path, hash_ in hashes
+                if committed.get(path) != hash_
+            )
+            differing[key] = [row for row in found if row is not None]
+        rows = differing[key]
+        return rows if len(rows) <= _MOST_UNCOMMITTED else []
 
     async def _add_messages(
         self,
@@ -265,13 +309,9 @@ class Gatherer:
             if (row := features.rows.get((matches.file.snapshot.id, matches.file.path))) is not None
         }
 
-    async def _add_commits(
-        self,
-        project: Project,
-        snapshots: Sequence[ScopedSnapshot],
-        features: Features,
-        text: str,
-    ) -> list[tuple[ScopedSnapshot, list[PastCommit]]]:
+    async def _past_commits(
+        self, project: Project, snapshots: Sequence[ScopedSnapshot], text: str
+    ) -> list[_PastOf]:
         """The past commits of each snapshot, with how much they resemble the task."""
         model = await self._app.models.primary()
         query = parse_query(text[:_COMMIT_CHARS])
@@ -297,7 +337,6 @@ class Gatherer:
                     PastCommit(commit.hex(), subject, paths, age, scores.get(commit, 0.0))
                     for age, (commit, subject, paths) in enumerate(rows)
                 ]
-                add_commits(features, snapshot, past)
                 commits.append((snapshot, past))
         return commits
 
@@ -324,20 +363,22 @@ def _add_ranking(features: Features, name: str, ranking: Ranking) -> None:
     """What a search for a part of the task says."""
     best = max((file.score for file in ranking.files), default=0.0) or 1.0
     most = max((file.candidate.evidence.body for file in ranking.files), default=0.0) or 1.0
-    for rank, file in enumerate(ranking.files):
-        candidate = file.candidate
-        row = features.rows.get((candidate.snapshot_id, candidate.path))
-        if row is None:
-            continue
-        is_main = name in ("title", "whole")
-        features.put(f"{name}_rank", row, 1 / (1 + rank))
-        features.put(f"{name}_words", row, candidate.evidence.body / most)
-        features.put(f"{name}_meaning", row, candidate.evidence.best_meaning)
-        if is_main:
-            features.put(f"{name}_score", row, max(file.score / best, 0.0))
-            features.put(f"name_in_{name}", row, file.signals["name"])
-            for signal in ("comments", "folders", "definition", "expansion"):
-                features.put(signal, row, file.signals[signal])
+    ranked = [
+        (row, rank, file)
+        for rank, file in enumerate(ranking.files)
+        if (row := features.rows.get((file.candidate.snapshot_id, file.candidate.path))) is not None
+    ]
+    rows = [row for row, *_ in ranked]
+    evidence = [file.candidate.evidence for *_, file in ranked]
+    features.put_all(f"{name}_rank", rows, [1 / (1 + rank) for _, rank, _ in ranked])
+    features.put_all(f"{name}_words", rows, [each.body / most for each in evidence])
+    features.put_all(f"{name}_meaning", rows, [each.best_meaning for each in evidence])
+    if name == "changed":
+        return
+    features.put_all(f"{name}_score", rows, [file.score / best for *_, file in ranked])
+    for signal in ("name", "comments", "folders", "definition", "expansion"):
+        column = f"name_in_{name}" if signal == "name" else signal
+        features.put_all(column, rows, [file.signals[signal] for *_, file in ranked])
 
 
 def _tell_ranks(features: Features) -> None:
@@ -354,9 +395,12 @@ def _add_words(features: Features, texts: Sequence[Row]) -> None:
     means = {text_id: float(total) / chunks**0.5 for text_id, total, chunks in texts if chunks}
     for column, values in (("file_words", sums), ("file_words_mean", means)):
         most = max(values.values(), default=0.0) or 1.0
-        for text_id, value in values.items():
-            for row in features.by_text.get(text_id, ()):
-                features.put(column, row, value / most)
+        found = [
+            (row, value / most)
+            for text_id, value in values.items()
+            for row in features.by_text.get(text_id, ())
+        ]
+        features.put_all(column, [row for row, _ in found], [value for _, value in found])
 
 
 def _likely(features: Features, given: Collection[int], guess: Trees) -> list[Seed]:
@@ -368,14 +412,17 @@ def _likely(features: Features, given: Collection[int], guess: Trees) -> list[Se
     return [Seed(rows[at], share) for at, share in likely if share >= _LEAST_LIKELY]
 
 
-def _uncommitted(root: Path, hashes: Mapping[str, str]) -> list[str]:
-    """The indexed files whose content HEAD does not have; none outside of git."""
+def _head(root: Path) -> tuple[GitRepository, str] | None:
+    """The git repository at a root, and the commit that is checked out, if there is any."""
     with suppress(CodebaseError):
         repository = git_repository_at(root)
-        head = None if repository is None else commit_at_head(repository)
-        if repository is not None and head is not None:
-            committed = {escape_path(e.path): e.object_id for e in list_tree(repository, head)}
-            paths = [path for path, hash_ in hashes.items() if committed.get(path) != hash_]
-            # Of more files the content is converted when it is checked out.
-            return paths if len(paths) <= _MOST_UNCOMMITTED else []
-    return []
+        commit = None if repository is None else commit_at_head(repository)
+        if repository is not None and commit is not None:
+            return repository, commit
+    return None
+
+
+@lru_cache(maxsize=2)
+def _committed(repository: GitRepository, commit: str) -> Mapping[str, str]:
+    """The hashes of the contents of the files of a commit, by path."""
+    return {escape_path(entry.path): entry.object_id for entry in list_tree(repository, commit)}

@@ -6,6 +6,8 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from codebase_mcp.changes.likely import History
 from codebase_mcp.context.features import Features, Seed
 from codebase_mcp.search.scope import ScopedSnapshot
@@ -56,19 +58,19 @@ def add_commits(
                              reason if is_told else "", 0.8 * commit.likeness)  # fmt: skip
     for row, vote in votes.items():
         features.put("commits", row, vote)
-    churn: dict[int, float] = {}
-    rows, total = features.rows, 0.0
-    for commit in commits:
-        weight = 0.5 ** (commit.age / _HALF_LIFE)
-        total += weight
-        for path in commit.paths:
-            if (row := rows.get((snapshot.id, path))) is None:
-                continue
-            if row not in churn:  # the newest commits come first
-                features.put("recent", row, 1 / (1 + commit.age / 10))
-            churn[row] = churn.get(row, 0.0) + weight
-    for row, weight in churn.items():
-        features.put("churn", row, weight / total)
+    changes = [
+        (row, commit.age)
+        for commit in commits
+        for path in commit.paths
+        if (row := features.rows.get((snapshot.id, path))) is not None
+    ]
+    if changes:
+        rows, ages = np.array(changes).T
+        weights = 0.5 ** (ages / _HALF_LIFE)
+        total = sum(0.5 ** (commit.age / _HALF_LIFE) for commit in commits)
+        changed, numbers = np.unique(rows, return_inverse=True)
+        features.put_all("churn", changed, np.bincount(numbers, weights) / total)
+        features.put_all("recent", rows, 1 / (1 + ages / 10))
 
 
 def add_together(

@@ -55,13 +55,18 @@ FROM blob_reference AS r
 WHERE r.blob_id = ANY(%(blobs)s::bigint[]);
 
 -- name: definers
--- The texts that define some names, of names that few texts define.
-SELECT s.name, array_agg(DISTINCT s.blob_id)
-FROM symbol AS s
-WHERE s.folded = ANY(%(folded)s::text[]) AND s.name IN (SELECT unnest(%(names)s::text[]))
-  AND s.kind <> ALL ('{attribute,entry,enumerator,field,item,section,key,selector,variable}'::text[])
-GROUP BY s.name
-HAVING count(DISTINCT s.blob_id) <= %(most)s;
+-- The texts that define some names, of names that few texts define, and few definitions have.
+SELECT asked.name, array_agg(DISTINCT t.blob_id)
+FROM unnest(%(names)s::text[], %(folded)s::text[]) AS asked (name, folded)
+CROSS JOIN LATERAL (
+    SELECT s.blob_id
+    FROM symbol AS s
+    WHERE s.folded = asked.folded AND s.name = asked.name
+      AND s.kind <> ALL ('{attribute,entry,enumerator,field,item,section,key,selector,variable}'::text[])
+    LIMIT %(most_rows)s
+) AS t
+GROUP BY asked.name
+HAVING count(DISTINCT t.blob_id) <= %(most)s AND count(*) < %(most_rows)s;
 
 -- name: hashes
 -- The files of a snapshot with the hashes of their contents, as git has them.

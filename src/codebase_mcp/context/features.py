@@ -13,7 +13,7 @@ from itertools import accumulate
 from posixpath import normpath
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from codebase_mcp.changes.likely import plain_name
 from codebase_mcp.context.task import Task, TaskPath
@@ -82,11 +82,13 @@ class FileTable:
     """The files of some snapshots, numbered, and where each name, folder and text occurs.
 
     ``by_stem`` are the names without endings and words for tests. ``facts`` are the columns that
-    hold for every task.
+    hold for every task. ``differing`` remembers the files that are not as a commit has them, by
+    snapshot and commit.
     """
 
     def __init__(self, files: Iterable[TextFile]) -> None:
         self.files = tuple(files)
+        self.differing: dict[tuple[int, str], list[int]] = {}
         self.rows: dict[FileKey, int] = {}
         self.by_text: defaultdict[int, list[int]] = defaultdict(list)
         self.by_name: defaultdict[str, list[int]] = defaultdict(list)
@@ -102,6 +104,9 @@ class FileTable:
                 self.by_text[file.text_id].append(row)
         self.kinds = [FileKind(file.kind) for file in self.files]
         self.folders = FolderTree(list(self.by_folder))
+        self.folder_of = np.empty(len(self.files), np.int64)
+        for number, rows in enumerate(self.by_folder.values()):
+            self.folder_of[rows] = number
         kinds = np.array(self.kinds)
         self.facts = {f"is_{kind}": kinds == kind for kind in ("code", "test", "docs", "config")}
         self.facts["is_other"] = ~np.logical_or.reduce(list(self.facts.values()))
@@ -117,7 +122,8 @@ class Features:
     def __init__(self, table: FileTable) -> None:
         self.table = table
         self.files, self.rows, self.by_text = table.files, table.rows, table.by_text
-        self.columns = {name: np.zeros(len(self.files), np.float32) for name in COLUMNS}
+        self._numbers = np.zeros((len(COLUMNS), len(self.files)), np.float32)
+        self.columns = dict(zip(COLUMNS, self._numbers, strict=True))
         for name, facts in table.facts.items():
             self.columns[name][:] = facts
         self._reasons: defaultdict[int, dict[str, float]] = defaultdict(dict)
@@ -130,6 +136,11 @@ class Features:
             reasons = self._reasons[row]
             reasons[reason] = max(reasons.get(reason, 0.0), weight)
 
+    def put_all(self, column: str, rows: ArrayLike, values: ArrayLike) -> None:
+        """Set the numbers of some files, each unless it is higher already."""
+        numbers = np.asarray(values, np.float32)
+        np.maximum.at(self.columns[column], np.asarray(rows, np.int64), numbers)
+
     def reasons(self, row: int) -> tuple[str, ...]:
         """Why a file is needed, the strongest reason first."""
         reasons = self._reasons.get(row, {})
@@ -139,7 +150,7 @@ class Features:
 
     def matrix(self, rows: Sequence[int]) -> Floats:
         """The numbers of some files: a row for each, the columns in their order."""
-        return np.stack([self.columns[name][list(rows)] for name in COLUMNS], axis=1)
+        return np.ascontiguousarray(self._numbers[:, rows].T)
 
     def kind(self, row: int) -> FileKind:
         """What a file is for."""
@@ -292,6 +303,4 @@ def add_nearness(features: Features, seeds: Sequence[Seed], name: str) -> None:
     for seed in seeds:
         folder = features.files[seed.row].path.rpartition("/")[0]
         near = np.maximum(near, seed.weight * table.folders.nearness(folder))
-    for value, rows in zip(near.tolist(), table.by_folder.values(), strict=True):
-        if value:
-            numbers[rows] = value
+    numbers[:] = near[table.folder_of]

@@ -16,6 +16,7 @@ from codebase_mcp.context.features import Features, Seed
 from codebase_mcp.database.connection import Transaction
 from codebase_mcp.database.literals import array_literal
 from codebase_mcp.database.queries import load_queries
+from codebase_mcp.database.transaction import Row
 from codebase_mcp.text.tokens import fold
 
 _SQL = load_queries("codebase_mcp.context", "context.sql")
@@ -26,6 +27,7 @@ _MOST_SUM = 3.0
 
 # A name that more texts define, or use, links nothing.
 _MOST_DEFINERS = 4
+_MOST_DEFINITIONS = 60
 _MOST_USERS = 60
 _LINK_NAMES = 150
 
@@ -111,9 +113,15 @@ async def add_links(
     if not of_text:
         return
     own = {seed.row for seed in seeds}
-    backward = await _users_of(tx, list(of_text), changed)
+    blobs = array_literal(of_text)
+    using, defining = await tx.fetch_many([
+        (_SQL["used_in"], {"blobs": blobs}), (_SQL["defined_in"], {"blobs": blobs})
+    ])  # fmt: skip
+    of_texts = {word for _, words in using for word in words if len(word) > 2}
+    few = await _definers(tx, of_texts.union(word for _, word in defining))
+    backward = await _users_of(tx, defining, few, changed)
     for column, links, reason in (
-        (f"used_by_{name}", await _used_by(tx, list(of_text)), "{path} uses its {name}"),
+        (f"used_by_{name}", _used_by(using, few), "{path} uses its {name}"),
         (f"uses_{name}", backward, "uses {name} of {path}"),
         (f"uses_changed_{name}", [link for link in backward if link[2] in changed],
          "uses {name} of {path}, which the diff changes"),
@@ -136,15 +144,13 @@ Link = tuple[int, int, str, float]
 """From the text of a seed to another text: the name, and how much it counts."""
 
 
-async def _used_by(tx: Transaction, blobs: Sequence[int]) -> list[Link]:
+def _used_by(rows: Sequence[Row], few: Mapping[str, Sequence[int]]) -> list[Link]:
     """The texts that define what some texts use."""
-    rows = await tx.fetch_all(_SQL["used_in"], blobs=array_literal(blobs))
-    definers = await _definers(tx, {name for _, names in rows for name in names if len(name) > 2})
     return [
-        (blob_id, target, name, 1 / len(definers[name]))
+        (blob_id, target, name, 1 / len(few[name]))
         for blob_id, names in rows
         for name in names
-        for target in definers.get(name, ())
+        for target in few.get(name, ())
         if target != blob_id
     ]
 
@@ -153,17 +159,21 @@ async def _definers(tx: Transaction, names: Collection[str]) -> dict[str, list[i
     """The texts that define some names, of names that few define."""
     found = await tx.fetch_all(
         _SQL["definers"],
-        folded=list(set(map(fold, names))),
         names=list(names),
+        folded=list(map(fold, names)),
         most=_MOST_DEFINERS,
+        most_rows=_MOST_DEFINITIONS,
     )
     return dict(found)
 
 
-async def _users_of(tx: Transaction, blobs: Sequence[int], first: Collection[str]) -> list[Link]:
+async def _users_of(
+    tx: Transaction,
+    rows: Sequence[Row],
+    few: Mapping[str, Sequence[int]],
+    first: Collection[str],
+) -> list[Link]:
     """The texts that use what some texts define; of too many names the ``first`` are kept."""
-    rows = await tx.fetch_all(_SQL["defined_in"], blobs=array_literal(blobs))
-    few = await _definers(tx, {name for _, name in rows})
     names = sorted(dict.fromkeys(name for _, name in rows if name in few),
                    key=lambda name: name not in first)[:_LINK_NAMES]  # fmt: skip
     users: defaultdict[str, list[int]] = defaultdict(list)
