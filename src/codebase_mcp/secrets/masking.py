@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from codebase_mcp.secrets.token_words import may_hold_token
+
 # Increment when different secrets are found, also by another version of Kingfisher: indexes made
 # before are then rebuilt.
 SECRETS_VERSION = 4
@@ -36,9 +38,11 @@ def mask(text: str, *, only_tokens: bool = False) -> Masked:
 
     ``only_tokens`` are secrets by their own form, whatever their name and place say.
     """
+    data = text.encode("utf-8", "surrogatepass")
+    if only_tokens and not may_hold_token(data):
+        return Masked(text)
     from codebase_mcp.secrets.detect import find_secrets  # noqa: PLC0415 - seldom at the start
 
-    data = text.encode("utf-8", "surrogatepass")
     spans = find_secrets(data, only_tokens=only_tokens)
     if not spans:
         return Masked(text)

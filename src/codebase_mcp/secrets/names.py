@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 
 from codebase_mcp.secrets.masking import mask
+from codebase_mcp.secrets.token_words import may_hold_token
 
 _NAMES = frozenset(
     ".git-credentials .netrc _netrc .pypirc .htpasswd .pgpass .my.cnf .s3cfg .boto .dockercfg"
@@ -67,8 +68,6 @@ def has_secret_in_name(path: str) -> bool:
     """
     if len(path) < _SHORTEST_TOKEN:
         return False
-    from codebase_mcp.secrets.detect import may_hold_token  # noqa: PLC0415 - seldom at the start
-
     is_plain = _PLAIN.fullmatch(path) is not None and not may_hold_token(path.encode())
     return not is_plain and mask(path).kinds != ()
 
