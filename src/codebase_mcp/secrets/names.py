@@ -20,14 +20,14 @@ _ENDINGS = (
     *(".tfstate", ".tfstate.backup", ".kubeconfig", ".ovpn", ".agekey"),
 )
 _FOLDERS_AND_NAMES = (
-    ".aws/credentials",
-    ".docker/config.json",
-    ".kube/config",
-    ".cargo/credentials",
-    ".cargo/credentials.toml",
-    ".config/gh/hosts.yml",
-    ".gem/credentials",
-    ".azure/accesstokens.json",
+    "/.aws/credentials",
+    "/.docker/config.json",
+    "/.kube/config",
+    "/.cargo/credentials",
+    "/.cargo/credentials.toml",
+    "/.config/gh/hosts.yml",
+    "/.gem/credentials",
+    "/.azure/accesstokens.json",
 )
 _PATTERNS = re.compile(
     r"\.env\.[^/]+|[^/]+\.env"
@@ -57,7 +57,7 @@ def is_secret_name(path: str) -> bool:
         name in _NAMES
         or name.endswith(_ENDINGS)
         or _PATTERNS.fullmatch(name) is not None
-        or f"/{lower}".endswith(tuple(f"/{ending}" for ending in _FOLDERS_AND_NAMES))
+        or f"/{lower}".endswith(_FOLDERS_AND_NAMES)
     )
 
 
