@@ -11,14 +11,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import codebase_mcp
 from codebase_mcp.app.app import App
 from codebase_mcp.app.context import ContextQuestion
 from codebase_mcp.model import RACY_NS
-from codebase_mcp.search import memory_indexes
+from codebase_mcp.search import index_reading, memory_indexes
 from codebase_mcp.search.image_folder import ImageFolder
+from codebase_mcp.search.index_files import _arrays
 from codebase_mcp.search.scope import FileFilters
 from codebase_mcp.search.search import Request
 from codebase_mcp.settings.loading import Settings
@@ -112,6 +114,44 @@ async def test_finds_what_the_database_finds(
             there = await answer(by_database, project_id, query, filters)
             here = await answer(app, project_id, query, filters)
             assert here == there, (query, filters)
+
+
+async def test_after_changes_only_what_changed_is_read(
+    app: App, by_database: App, tree: Path, project_id: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await app.index(tree, project_id)
+    assert await held(app, project_id)
+    (tree / "search" / "search.py").unlink()
+    (tree / "search" / "hits.py").rename(tree / "search" / "supervisor.py")
+    changed = tree / "index" / "store.py"
+    changed.write_text(changed.read_text().replace("snapshot", "vector_snapshot"))
+    (tree / "new.py").write_text("def quuxify(crocodiles):\n    return Searcher(crocodiles)\n")
+    await by_database.index(tree, project_id)
+    read: list[int] = []
+    batch = index_reading._batch
+
+    def counted(blob_ids: Any, *arguments: Any) -> Any:
+        read.append(len(blob_ids))
+        return batch(blob_ids, *arguments)
+
+    monkeypatch.setattr(index_reading, "_batch", counted)
+    assert await held(app, project_id)
+    assert read == [2]  # the renamed file has the same text
+    for query in [*QUERIES, "quuxify", "vector_snapshot", "Hit"]:
+        for filters in FILTERS[:3]:
+            there = await answer(by_database, project_id, query, filters)
+            assert await answer(app, project_id, query, filters) == there, (query, filters)
+    async with app.enter(project_id, readonly=True) as here:
+        updated = app.memory_indexes.get(here.project)
+        assert updated is not None
+        async with app.database.transaction(here.project, readonly=True) as tx:
+            version, profiles = await index_reading.current_version(tx, None)
+            whole = await index_reading.read_index(tx, 10**9, version, profiles)
+    compared = dict(_arrays(whole))
+    for name, array in _arrays(updated):  # names of definitions that are gone stay in the tables
+        if name.startswith("symbols") and name not in ("symbols.texts", "symbols.starts"):
+            continue
+        assert np.array_equal(array, compared[name]), name
 
 
 async def test_a_task_needs_what_it_needs_by_the_database(

@@ -18,6 +18,7 @@ from codebase_mcp.database.connection import Transaction
 from codebase_mcp.database.literals import array_literal
 from codebase_mcp.database.queries import load_queries
 from codebase_mcp.database.transaction import Row
+from codebase_mcp.search.index_merging import lacking, merged
 from codebase_mcp.search.memory_index import (
     Files,
     Floats,
@@ -54,9 +55,16 @@ async def current_version(
 
 
 async def read_index(
-    tx: Transaction, most_bytes: int, version: ScopeVersion, profiles: Sequence[int]
+    tx: Transaction,
+    most_bytes: int,
+    version: ScopeVersion,
+    profiles: Sequence[int],
+    older: MemoryIndex | None = None,
 ) -> MemoryIndex | None:
-    """An index of some snapshots; None if too large, or with several models."""
+    """An index of some snapshots; None if too large, or with several models.
+
+    What an ``older`` index has is not read again.
+    """
     if len(profiles) != 1:
         return None
     ids = array_literal(snapshot_id for snapshot_id, _ in version)
@@ -65,16 +73,27 @@ async def read_index(
     if index_bytes(chunk_count, dimension) > most_bytes:
         return None
     files = await tx.fetch_all(_SQL["files"], ids=ids)
-    blob_ids = np.unique(np.fromiter((row[3] for row in files), np.int64, len(files)))
+    counts = {row[3]: row[8] for row in files}
+    blob_ids = np.array(sorted(counts), np.int64)
+    fresh = blob_ids
+    if older is not None and older.profile.tolist() != profiles:
+        older = None
+    if older is not None:
+        chunk_counts = np.array([counts[blob_id] for blob_id in blob_ids.tolist()], np.int32)
+        fresh = await asyncio.to_thread(lacking, older, blob_ids, chunk_counts)
     parts = []
-    for first in range(0, max(len(blob_ids), 1), _BATCH_TEXTS):  # a batch even without texts
-        blobs = blob_ids[first : first + _BATCH_TEXTS]
+    for first in range(0, max(len(fresh), 1), _BATCH_TEXTS):  # a batch even without texts
+        blobs = fresh[first : first + _BATCH_TEXTS]
         bound = {"blobs": array_literal(blobs.tolist()), "profile_id": profiles[0]}
         rows = await tx.fetch_many(
             [(_SQL[name], bound) for name in ("chunks", "vectors", "comments", "symbols")]
         )
         parts.append(await asyncio.to_thread(_batch, blobs, dimension, rows))
-    return await asyncio.to_thread(_assemble, version, dimension, blob_ids, parts, files)
+    arguments = version, profiles, fresh, parts
+    if older is None:
+        return await asyncio.to_thread(_assemble, *arguments, files)
+    new = await asyncio.to_thread(_assemble, *arguments, [])
+    return await asyncio.to_thread(merged, older, new, blob_ids, *_files(blob_ids, files))
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,24 +159,19 @@ def _sparse(values: Iterable[bytes]) -> tuple[Ints, Ints, Floats]:
 
 def _assemble(
     version: ScopeVersion,
-    dimension: int,
+    profiles: Sequence[int],
     blob_ids: NDArray[np.int64],
     parts: Sequence[_Batch],
     files: Sequence[Row],
 ) -> MemoryIndex:
     counts = np.concatenate([part.chunk_counts for part in parts])
     first_chunks = np.concatenate(([0], np.cumsum(counts))).astype(np.int32)
-    texts = np.searchsorted(blob_ids, np.array([row[3] for row in files], np.int64)).tolist()
-    indexed = [
-        IndexedFile(row[0], row[1], row[2], text, row[4], row[5], row[6])
-        for row, text in zip(files, texts, strict=True)
-    ]
-    name_rows = np.repeat(np.arange(len(files), dtype=np.int32), [len(row[7]) for row in files])
-    name_terms = np.array(list(chain.from_iterable(row[7] for row in files)), np.int32)
+    indexed, file_names = _files(blob_ids, files)
     text_counts = [len(part.chunk_counts) for part in parts]
     return MemoryIndex(
         snapshots=np.array([snapshot_id for snapshot_id, _ in version], np.int64),
         versions=bytes_of(number for _, number in version),
+        profile=np.array(profiles, np.int64),
         blob_ids=blob_ids,
         first_chunks=first_chunks,
         text_of=np.repeat(np.arange(len(blob_ids), dtype=np.int32), counts),
@@ -166,10 +180,23 @@ def _assemble(
         vectors=np.concatenate([part.vectors.T for part in parts], axis=1),
         words=_postings([part.words for part in parts], [len(part.start_lines) for part in parts]),
         comments=_postings([part.comments for part in parts], text_counts),
-        file_names=Postings.collect(name_terms, name_rows, np.ones(len(name_terms), np.float32)),
+        file_names=file_names,
         symbols=_symbol_table(blob_ids, list(chain.from_iterable(p.symbols for p in parts))),
-        files=Files.of(indexed, len(blob_ids)),
+        files=indexed,
     )
+
+
+def _files(blob_ids: NDArray[np.int64], rows: Sequence[Row]) -> tuple[Files, Postings]:
+    """Some files, whose texts have these ids, and the words of their names."""
+    texts = np.searchsorted(blob_ids, np.array([row[3] for row in rows], np.int64)).tolist()
+    indexed = [
+        IndexedFile(row[0], row[1], row[2], text, row[4], row[5], row[6])
+        for row, text in zip(rows, texts, strict=True)
+    ]
+    name_rows = np.repeat(np.arange(len(rows), dtype=np.int32), [len(row[7]) for row in rows])
+    terms = np.array(list(chain.from_iterable(row[7] for row in rows)), np.int32)
+    names = Postings.collect(terms, name_rows, np.ones(len(terms), np.float32))
+    return Files.of(indexed, len(blob_ids)), names
 
 
 def _postings(parts: Sequence[tuple[Ints, Ints, Floats]], sizes: Sequence[int]) -> Postings:

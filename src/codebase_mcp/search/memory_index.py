@@ -235,11 +235,12 @@ class MemoryIndex:
     text t are ``first_chunks[t]`` up to ``first_chunks[t + 1]``. ``comments`` and ``file_names``
     are by text and by file, ``words`` by chunk. ``vectors`` has a column for each chunk, with which
     a product with all of them takes half the time. ``snapshots`` are the ids of the snapshots,
-    ``versions`` their versions, of 16 bytes each.
+    ``versions`` their versions, of 16 bytes each, and ``profile`` the id of the model.
     """
 
     snapshots: NDArray[np.int64]
     versions: Bytes
+    profile: NDArray[np.int64]
     blob_ids: NDArray[np.int64]
     first_chunks: Ints
     text_of: Ints

@@ -25,9 +25,11 @@ WHERE id = %(profile_id)s;
 
 -- name: files
 -- All files of the snapshots.
-SELECT s.id, s.repository_id, f.path, f.blob_id, f.language, f.kind, f.extension, f.name_terms
+SELECT s.id, s.repository_id, f.path, f.blob_id, f.language, f.kind, f.extension, f.name_terms,
+       b.chunk_count
 FROM snapshot AS s
 JOIN view_file AS f ON f.snapshot_id = s.id
+JOIN blob AS b ON b.id = f.blob_id
 WHERE s.id = ANY(%(ids)s::bigint[])
 ORDER BY f.path, f.blob_id, s.id;
 

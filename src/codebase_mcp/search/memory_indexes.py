@@ -51,10 +51,12 @@ _Key = tuple[str, "tuple[int, ...] | None"]
 class _Slot:
     """An index if it is loaded; ``refused`` is a version that cannot be kept in memory.
 
-    ``seen`` tells the last file that was opened.
+    ``older`` is the one before, of which the next one takes what has not changed. ``seen`` tells
+    the last file that was opened.
     """
 
     index: MemoryIndex | None = None
+    older: MemoryIndex | None = None
     seen: tuple[int, int] | None = None
     loading: asyncio.Task[None] | None = None
     refused: ScopeVersion | None = None
@@ -120,7 +122,7 @@ class MemoryIndexes:
             return
         slot = self._slot(project, snapshot_ids)
         if slot.index is not None and slot.index.version != version:
-            slot.index = None
+            slot.older, slot.index = slot.index, None
         if slot.index is None and slot.refused != version and slot.loading is None:
             slot.loading = asyncio.create_task(self._load(project, snapshot_ids, slot))
 
@@ -182,7 +184,11 @@ class MemoryIndexes:
                     if slot.index is not None and slot.index.version == version:
                         return
                     if is_mine:
-                        slot.index = await read_index(tx, self._most_bytes, version, profiles)
+                        older = slot.index or slot.older
+                        slot.index = await read_index(
+                            tx, self._most_bytes, version, profiles, older
+                        )
+                        slot.older = None
                 if is_mine:
                     slot.refused = version if slot.index is None else None
                     if slot.index is not None:
@@ -212,7 +218,7 @@ class MemoryIndexes:
             if slot.index is not None:
                 held += slot.index.size_bytes
                 if held > self._most_bytes or slot.used_at < oldest:
-                    slot.index = slot.seen = None
+                    slot.index = slot.older = slot.seen = None
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

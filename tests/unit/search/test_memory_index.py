@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from codebase_mcp.index import rows
+from codebase_mcp.search.index_reading import _sparse
 from codebase_mcp.search.memory_index import IndexedFile, Postings
-from codebase_mcp.search.memory_indexes import _sparse
 from codebase_mcp.search.memory_lists import _highest
 from codebase_mcp.search.scope import FileFilters
 

@@ -1,0 +1,170 @@
+"""Makes a memory index of texts of an older one and of texts that it lacks.
+
+Pure: arrays in, arrays out. Names that no text has any more stay in the tables of names, where they
+lead to nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from codebase_mcp.search.memory_index import (
+    Files,
+    Ints,
+    MemoryIndex,
+    Postings,
+    Strings,
+    SymbolTable,
+    numbered,
+)
+
+_ROW_BITS = 32
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """An index, and which texts and chunks of the merged one its own are; -1 for none."""
+
+    index: MemoryIndex
+    texts: Ints
+    chunks: Ints
+
+
+def lacking(
+    index: MemoryIndex, blob_ids: NDArray[np.int64], chunk_counts: Ints
+) -> NDArray[np.int64]:
+    """Of some texts, with ascending ids, those that an index lacks.
+
+    A text counts as lacking if it has another number of chunks now, or a chunk without a vector.
+    """
+    places = _places(blob_ids, index.blob_ids)
+    is_usable = places >= 0
+    is_usable[index.text_of[~index.vectors.any(axis=0)]] = False
+    usable = np.flatnonzero(is_usable)
+    is_same = np.diff(index.first_chunks)[usable] == chunk_counts[places[usable]]
+    lacks = np.ones(len(blob_ids), np.bool_)
+    lacks[places[usable[is_same]]] = False
+    return blob_ids[lacks]
+
+
+def merged(
+    old: MemoryIndex,
+    new: MemoryIndex,
+    blob_ids: NDArray[np.int64],
+    files: Files,
+    file_names: Postings,
+) -> MemoryIndex:
+    """An index of some texts, with ascending ids: those of ``new``, which has its version, and the
+    others of ``old``."""
+    old_texts, new_texts = _places(blob_ids, old.blob_ids), _places(blob_ids, new.blob_ids)
+    old_texts[_places(new.blob_ids, old.blob_ids) >= 0] = -1
+    counts = np.zeros(len(blob_ids), np.int32)
+    for index, texts in ((old, old_texts), (new, new_texts)):
+        counts[texts[texts >= 0]] = np.diff(index.first_chunks)[texts >= 0]
+    first_chunks = np.concatenate(([0], np.cumsum(counts))).astype(np.int32)
+    parts = _part(old, old_texts, first_chunks), _part(new, new_texts, first_chunks)
+    return MemoryIndex(
+        snapshots=new.snapshots,
+        versions=new.versions,
+        profile=new.profile,
+        blob_ids=blob_ids,
+        first_chunks=first_chunks,
+        text_of=np.repeat(np.arange(len(blob_ids), dtype=np.int32), counts),
+        start_lines=_by_chunk(parts, "start_lines", first_chunks[-1]),
+        end_lines=_by_chunk(parts, "end_lines", first_chunks[-1]),
+        vectors=_by_chunk(parts, "vectors", first_chunks[-1]),
+        words=_postings(old.words, parts[0].chunks, new.words, parts[1].chunks),
+        comments=_postings(old.comments, old_texts, new.comments, new_texts),
+        file_names=file_names,
+        symbols=_symbols(old.symbols, old_texts, new.symbols, new_texts),
+        files=files,
+    )
+
+
+def _places(ids: NDArray[np.int64], wanted: NDArray[np.int64]) -> Ints:
+    """Where some ids are among others, both ascending; -1 for those that are not there."""
+    if not len(ids):
+        return np.full(len(wanted), -1, np.int32)
+    places = np.minimum(np.searchsorted(ids, wanted), len(ids) - 1)
+    return np.where(ids[places] == wanted, places, -1).astype(np.int32)
+
+
+def _part(index: MemoryIndex, texts: Ints, first_chunks: Ints) -> _Part:
+    text_of = texts[index.text_of]
+    ordinals = np.arange(index.chunk_count) - index.first_chunks[index.text_of]
+    chunks = np.where(text_of >= 0, first_chunks[text_of] + ordinals, -1).astype(np.int32)
+    return _Part(index, texts, chunks)
+
+
+def _by_chunk(parts: Sequence[_Part], name: str, count: int) -> Any:
+    """A column of all chunks, whose last axis is that of the chunks."""
+    columns = [getattr(part.index, name) for part in parts]
+    column = np.empty((*columns[0].shape[:-1], count), columns[0].dtype)
+    for part, own in zip(parts, columns, strict=True):
+        kept = part.chunks >= 0
+        column[..., part.chunks[kept]] = own[..., kept]
+    return column
+
+
+def _postings(old: Postings, old_rows: Ints, new: Postings, new_rows: Ints) -> Postings:
+    keys, weights = _entries(old, old_rows)
+    new_keys, new_weights = _entries(new, new_rows)
+    places = np.searchsorted(keys, new_keys)
+    keys, weights = np.insert(keys, places, new_keys), np.insert(weights, places, new_weights)
+    terms = (keys >> _ROW_BITS).astype(np.int32)
+    firsts = np.flatnonzero(np.diff(terms, prepend=-1))
+    rows = (keys & ((1 << _ROW_BITS) - 1)).astype(np.int32)
+    return Postings(terms[firsts], np.append(firsts, len(terms)), rows, weights)
+
+
+def _entries(postings: Postings, rows: Ints) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    """The entries that stay, ascending by term and row, which are a number together."""
+    terms = np.repeat(postings.terms.astype(np.int64), np.diff(postings.starts))
+    moved = rows[postings.rows]
+    kept = moved >= 0
+    return (terms[kept] << _ROW_BITS) | moved[kept], postings.weights[kept]
+
+
+def _symbols(old: SymbolTable, old_texts: Ints, new: SymbolTable, new_texts: Ints) -> SymbolTable:
+    number_of = {string: number for number, string in enumerate(old.strings)}
+    strings = np.arange(len(old.strings), dtype=np.int32), numbered(number_of, new.strings)
+    distinct = sorted({*old.folded, *new.folded}, key=str.encode)
+    number_of_name = {name: number for number, name in enumerate(distinct)}
+    tables = [
+        _columns(table, texts, of_string, numbered(number_of_name, table.folded))
+        for table, texts, of_string in zip((old, new), (old_texts, new_texts), strings, strict=True)
+    ]
+    places = np.searchsorted(tables[0][:, 0], tables[1][:, 0])
+    texts, names, kinds, starts, ends, depths, folded = np.insert(
+        tables[0], places, tables[1], axis=0
+    ).T.copy()
+    by_name = np.argsort(folded, kind="stable").astype(np.int32)
+    return SymbolTable(
+        strings=Strings.of(number_of),
+        texts=texts,
+        names=names,
+        kinds=kinds,
+        starts=starts,
+        ends=ends,
+        depths=depths,
+        by_name=by_name,
+        folded=Strings.of(distinct),
+        of_folded=np.searchsorted(folded[by_name], np.arange(len(distinct) + 1)).astype(np.int32),
+    )
+
+
+def _columns(table: SymbolTable, texts: Ints, of_string: Ints, of_folded: Ints) -> Ints:
+    """The definitions that stay: text, name, kind, first and last line, depth, folded name."""
+    folded = np.empty(len(table.texts), np.int32)
+    folded[table.by_name] = np.repeat(of_folded, np.diff(table.of_folded))
+    columns = np.stack([
+        texts[table.texts], of_string[table.names], of_string[table.kinds],
+        table.starts, table.ends, table.depths, folded,
+    ], axis=1)  # fmt: skip
+    kept: Ints = columns[columns[:, 0] >= 0]
+    return kept
