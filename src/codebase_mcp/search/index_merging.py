@@ -1,7 +1,7 @@
 """Makes a memory index of texts of an older one and of texts that it lacks.
 
 Pure: arrays in, arrays out. Names that no text has any more stay in the tables of names, where they
-lead to nothing.
+lead to nothing, and others are there twice, until there are too many of them.
 """
 
 from __future__ import annotations
@@ -20,10 +20,12 @@ from codebase_mcp.search.memory_index import (
     Postings,
     Strings,
     SymbolTable,
-    numbered,
 )
 
 _ROW_BITS = 32
+
+# An index with more strings than definitions and this many is read anew.
+_MOST_STRINGS = 100_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +45,9 @@ def lacking(
     A text counts as lacking if it has another number of chunks now, or a chunk without a vector.
     """
     places = _places(blob_ids, index.blob_ids)
-    is_usable = places >= 0
+    is_usable = (places >= 0) & (
+        len(index.symbols.strings) < _MOST_STRINGS + len(index.symbols.texts)
+    )
     is_usable[index.text_of[~index.vectors.any(axis=0)]] = False
     usable = np.flatnonzero(is_usable)
     is_same = np.diff(index.first_chunks)[usable] == chunk_counts[places[usable]]
@@ -131,21 +135,24 @@ def _entries(postings: Postings, rows: Ints) -> tuple[NDArray[np.int64], NDArray
 
 
 def _symbols(old: SymbolTable, old_texts: Ints, new: SymbolTable, new_texts: Ints) -> SymbolTable:
-    number_of = {string: number for number, string in enumerate(old.strings)}
-    strings = np.arange(len(old.strings), dtype=np.int32), numbered(number_of, new.strings)
-    distinct = sorted({*old.folded, *new.folded}, key=str.encode)
-    number_of_name = {name: number for number, name in enumerate(distinct)}
-    tables = [
-        _columns(table, texts, of_string, numbered(number_of_name, table.folded))
-        for table, texts, of_string in zip((old, new), (old_texts, new_texts), strings, strict=True)
-    ]
+    strings = old.strings.inserted([len(old.strings)] * len(new.strings), new.strings)
+    added = Strings.of(name for name in new.folded if old.folded.find(name) is None)
+    before = [old.folded.place(name) for name in added]
+    folded_names = old.folded.inserted(before, added)
+    numbers = np.arange(len(old.folded), dtype=np.int32)
+    of_old = numbers + np.searchsorted(before, numbers, side="right").astype(np.int32)
+    of_new = np.array([folded_names.find(name) for name in new.folded], np.int32)
+    tables = (
+        _columns(old, old_texts, 0, of_old),
+        _columns(new, new_texts, len(old.strings), of_new),
+    )
     places = np.searchsorted(tables[0][:, 0], tables[1][:, 0])
     texts, names, kinds, starts, ends, depths, folded = np.insert(
         tables[0], places, tables[1], axis=0
     ).T.copy()
     by_name = np.argsort(folded, kind="stable").astype(np.int32)
     return SymbolTable(
-        strings=Strings.of(number_of),
+        strings=strings,
         texts=texts,
         names=names,
         kinds=kinds,
@@ -153,17 +160,22 @@ def _symbols(old: SymbolTable, old_texts: Ints, new: SymbolTable, new_texts: Int
         ends=ends,
         depths=depths,
         by_name=by_name,
-        folded=Strings.of(distinct),
-        of_folded=np.searchsorted(folded[by_name], np.arange(len(distinct) + 1)).astype(np.int32),
+        folded=folded_names,
+        of_folded=np.searchsorted(folded[by_name], np.arange(len(folded_names) + 1)).astype(
+            np.int32
+        ),
     )
 
 
-def _columns(table: SymbolTable, texts: Ints, of_string: Ints, of_folded: Ints) -> Ints:
-    """The definitions that stay: text, name, kind, first and last line, depth, folded name."""
+def _columns(table: SymbolTable, texts: Ints, first_string: int, of_folded: Ints) -> Ints:
+    """The definitions that stay: text, name, kind, first and last line, depth, folded name.
+
+    ``first_string`` is the place of the table's strings, ``of_folded`` those of its folded names.
+    """
     folded = np.empty(len(table.texts), np.int32)
     folded[table.by_name] = np.repeat(of_folded, np.diff(table.of_folded))
     columns = np.stack([
-        texts[table.texts], of_string[table.names], of_string[table.kinds],
+        texts[table.texts], table.names + first_string, table.kinds + first_string,
         table.starts, table.ends, table.depths, folded,
     ], axis=1)  # fmt: skip
     kept: Ints = columns[columns[:, 0] >= 0]

@@ -58,9 +58,19 @@ class Strings:
 
     def find(self, string: str) -> int | None:
         """The position of a string, if all of them are in the order of their bytes."""
-        encoded = string.encode()
-        number = bisect_left(range(len(self)), encoded, key=self._encoded)
-        return number if number < len(self) and self._encoded(number) == encoded else None
+        number = self.place(string)
+        return number if number < len(self) and self[number] == string else None
+
+    def place(self, string: str) -> int:
+        """The number of strings before a string, if all are in the order of their bytes."""
+        return bisect_left(range(len(self)), string.encode(), key=self._encoded)
+
+    def inserted(self, places: Sequence[int], strings: Strings) -> Strings:
+        """With other strings, each before the string of its place."""
+        lengths = np.diff(strings.starts)
+        content = np.insert(self.content, np.repeat(self.starts[places], lengths), strings.content)
+        all_lengths = np.insert(np.diff(self.starts), places, lengths)
+        return Strings(content, np.concatenate(([0], np.cumsum(all_lengths))))
 
     def _encoded(self, number: int) -> bytes:
         return self.content[self.starts[number] : self.starts[number + 1]].tobytes()

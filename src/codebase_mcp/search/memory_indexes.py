@@ -6,8 +6,9 @@ of the time. There is one index for the working trees of a project, and one for 
 commit. Each is also a file, which all processes of the machine map: the first that needs it reads
 the database, the others and the next ones find the file, also a program that ends after a single
 search. PostgreSQL stays the source of truth: every search reads the versions of the snapshots
-first. An outdated index is dropped at once, and that search uses the database. The database is also
-used where there is no index yet, and for indexes that are larger than the memory allowed.
+first. With an outdated index a search uses the database, and the next index takes from it what has
+not changed. The database is also used where there is no index yet, and for indexes that are larger
+than the memory allowed.
 """
 
 from __future__ import annotations
@@ -32,11 +33,13 @@ from codebase_mcp.search.scope import ScopeVersion
 
 _log = logging.getLogger(__name__)
 
-# Loading waits this long for the index to stop changing: an index run commits many batches.
+# Loading waits this long for the index to stop changing, as an index run commits many batches; and
+# a part of it where an older index has most of the texts.
 QUIET_S = 1.0
+_UPDATE_SHARE = 0.2
 
 # While an index keeps changing, loading takes at most this share of the time.
-_LOAD_SHARE = 0.05
+_LOAD_SHARE = 0.2
 
 # An index that no search has used for this long is dropped.
 IDLE_S = 900.0
@@ -117,7 +120,7 @@ class MemoryIndexes:
         version: ScopeVersion,
         snapshot_ids: tuple[int, ...] | None = None,
     ) -> None:
-        """Drop an index of an older version than the current ``version``, and load it soon."""
+        """Put aside an index of another version than the current ``version``, and load that soon."""
         if self._closed or not self._most_bytes:
             return
         slot = self._slot(project, snapshot_ids)
@@ -159,7 +162,8 @@ class MemoryIndexes:
     ) -> None:
         try:
             pause = slot.loaded_at + slot.load_s / _LOAD_SHARE - time.monotonic()
-            await asyncio.sleep(max(QUIET_S, pause))
+            quiet_s = QUIET_S if slot.older is None else QUIET_S * _UPDATE_SHARE
+            await asyncio.sleep(max(quiet_s, pause))
             started = time.monotonic()
             await self._read(project, snapshot_ids, slot)
             slot.loaded_at = time.monotonic()
