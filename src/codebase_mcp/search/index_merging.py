@@ -1,7 +1,6 @@
 """Makes a memory index of texts of an older one and of texts that it lacks.
 
-Pure: arrays in, arrays out. Names that no text has any more stay in the tables of names, where they
-lead to nothing, and others are there twice, until there are too many of them.
+Pure: arrays in, arrays out. Nothing stays of texts that are left out.
 """
 
 from __future__ import annotations
@@ -24,9 +23,6 @@ from codebase_mcp.search.memory_index import (
 
 _ROW_BITS = 32
 
-# An index with more strings than definitions and this many is read anew.
-_MOST_STRINGS = 100_000
-
 
 @dataclass(frozen=True, slots=True)
 class _Part:
@@ -45,9 +41,7 @@ def lacking(
     A text counts as lacking if it has another number of chunks now, or a chunk without a vector.
     """
     places = _places(blob_ids, index.blob_ids)
-    is_usable = (places >= 0) & (
-        len(index.symbols.strings) < _MOST_STRINGS + len(index.symbols.texts)
-    )
+    is_usable = places >= 0
     is_usable[index.text_of[~index.vectors.any(axis=0)]] = False
     usable = np.flatnonzero(is_usable)
     is_same = np.diff(index.first_chunks)[usable] == chunk_counts[places[usable]]
@@ -150,9 +144,13 @@ def _symbols(old: SymbolTable, old_texts: Ints, new: SymbolTable, new_texts: Int
     texts, names, kinds, starts, ends, depths, folded = np.insert(
         tables[0], places, tables[1], axis=0
     ).T.copy()
-    by_name = np.argsort(folded, kind="stable").astype(np.int32)
+    used, numbers = np.unique(np.concatenate([names, kinds]), return_inverse=True)
+    names, kinds = numbers.astype(np.int32).reshape(2, -1)
+    used_names, numbers = np.unique(folded, return_inverse=True)
+    by_name = np.argsort(numbers, kind="stable").astype(np.int32)
+    of_folded = np.searchsorted(numbers[by_name], np.arange(len(used_names) + 1))
     return SymbolTable(
-        strings=strings,
+        strings=strings.selected(used),
         texts=texts,
         names=names,
         kinds=kinds,
@@ -160,10 +158,8 @@ def _symbols(old: SymbolTable, old_texts: Ints, new: SymbolTable, new_texts: Int
         ends=ends,
         depths=depths,
         by_name=by_name,
-        folded=folded_names,
-        of_folded=np.searchsorted(folded[by_name], np.arange(len(folded_names) + 1)).astype(
-            np.int32
-        ),
+        folded=folded_names.selected(used_names),
+        of_folded=of_folded.astype(np.int32),
     )
 
 

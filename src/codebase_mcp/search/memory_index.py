@@ -65,6 +65,13 @@ class Strings:
         """The number of strings before a string, if all are in the order of their bytes."""
         return bisect_left(range(len(self)), string.encode(), key=self._encoded)
 
+    def selected(self, numbers: NDArray[np.int64]) -> Strings:
+        """Some of the strings."""
+        lengths = np.diff(self.starts)[numbers]
+        starts = np.concatenate(([0], np.cumsum(lengths)))
+        moved = np.repeat(self.starts[numbers] - starts[:-1], lengths)
+        return Strings(self.content[moved + np.arange(starts[-1])], starts)
+
     def inserted(self, places: Sequence[int], strings: Strings) -> Strings:
         """With other strings, each before the string of its place."""
         lengths = np.diff(strings.starts)

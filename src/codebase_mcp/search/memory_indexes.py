@@ -120,7 +120,7 @@ class MemoryIndexes:
         version: ScopeVersion,
         snapshot_ids: tuple[int, ...] | None = None,
     ) -> None:
-        """Put aside an index of another version than the current ``version``, and load that soon."""
+        """Put aside an index of an older version than the current ``version``; load that soon."""
         if self._closed or not self._most_bytes:
             return
         slot = self._slot(project, snapshot_ids)

@@ -68,3 +68,7 @@ def test_a_merged_index_is_that_of_its_texts() -> None:
         assert texts.tolist() == whole.symbols.texts[whole.symbols.rows_of(name)].tolist()
         told = [both.symbols.strings[number] for number in both.symbols.names.tolist()]
     assert told == ["alpha", "beta", "gamma"]
+    without = merged(old, index_of([]), np.array([20, 30], np.int64), new.files, new.file_names)
+    assert {*without.symbols.folded} == {"alpha", "beta"}
+    none = merged(old, index_of([]), np.array([], np.int64), new.files, new.file_names)
+    assert none.chunk_count == len(none.symbols.strings) == len(none.symbols.folded) == 0
