@@ -133,8 +133,8 @@ def _symbols(old: SymbolTable, old_texts: Ints, new: SymbolTable, new_texts: Int
     added = Strings.of(name for name in new.folded if old.folded.find(name) is None)
     before = [old.folded.place(name) for name in added]
     folded_names = old.folded.inserted(before, added)
-    numbers = np.arange(len(old.folded), dtype=np.int32)
-    of_old = numbers + np.searchsorted(before, numbers, side="right").astype(np.int32)
+    own = np.arange(len(old.folded), dtype=np.int32)
+    of_old = own + np.searchsorted(before, own, side="right").astype(np.int32)
     of_new = np.array([folded_names.find(name) for name in new.folded], np.int32)
     tables = (
         _columns(old, old_texts, 0, of_old),
@@ -146,9 +146,9 @@ def _symbols(old: SymbolTable, old_texts: Ints, new: SymbolTable, new_texts: Int
     ).T.copy()
     used, numbers = np.unique(np.concatenate([names, kinds]), return_inverse=True)
     names, kinds = numbers.astype(np.int32).reshape(2, -1)
-    used_names, numbers = np.unique(folded, return_inverse=True)
-    by_name = np.argsort(numbers, kind="stable").astype(np.int32)
-    of_folded = np.searchsorted(numbers[by_name], np.arange(len(used_names) + 1))
+    used_names, name_of = np.unique(folded, return_inverse=True)
+    by_name = np.argsort(name_of, kind="stable").astype(np.int32)
+    of_folded = np.searchsorted(name_of[by_name], np.arange(len(used_names) + 1))
     return SymbolTable(
         strings=strings.selected(used),
         texts=texts,
