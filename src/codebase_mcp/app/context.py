@@ -8,6 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, get_args
 
+import numpy as np
+
 from codebase_mcp.access.identity import ANONYMOUS, Identity
 from codebase_mcp.access.resolution import ProjectSource
 from codebase_mcp.app.evidence import Evidence, Gatherer, candidates
@@ -147,11 +149,9 @@ class ContextSearch:
         features = evidence.features
         rows = candidates(features, evidence.given)
         matrix = features.matrix(rows)
-        probabilities = mixture().probabilities(matrix)
-        likeliest = sorted(
-            zip(rows, map(float, probabilities), strict=True),
-            key=lambda each: (-each[1], features.files[each[0]].path),
-        )
+        probabilities = mixture().probabilities(matrix, features.guess[rows])
+        order = np.lexsort((features.table.by_path[rows], -probabilities)).tolist()
+        likeliest = ((rows[at], float(probabilities[at])) for at in order)
         needed = with_roles(features, likeliest, question.want or get_args(Role))
         shown = _by_role(features, needed, question.limit)
         shown_rows = [row for row, *_ in shown]
@@ -218,7 +218,7 @@ class ContextSearch:
 
 
 def with_roles(
-    features: Features, likeliest: Sequence[tuple[int, float]], wanted: Sequence[Role]
+    features: Features, likeliest: Iterable[tuple[int, float]], wanted: Sequence[Role]
 ) -> Iterator[tuple[int, Role, float]]:
     """The files of the wanted roles. Unlikely files of code are to be read, if that is wanted, but
     for the first ones."""

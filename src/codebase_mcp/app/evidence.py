@@ -407,6 +407,7 @@ def _likely(features: Features, given: Collection[int], guess: Trees) -> list[Se
     """The likeliest files by a first guess, from which others are reached."""
     rows = candidates(features, given)
     probabilities = guess.probabilities(features.matrix(rows))
+    features.guess[rows] = probabilities
     first = (-probabilities).argsort(kind="stable")[:_SEEDS]
     likely = zip(first.tolist(), probabilities[first].tolist(), strict=True)
     return [Seed(rows[at], share) for at, share in likely if share >= _LEAST_LIKELY]

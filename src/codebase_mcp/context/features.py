@@ -82,7 +82,8 @@ class FileTable:
     """The files of some snapshots, numbered, and where each name, folder and text occurs.
 
     ``by_stem`` are the names without endings and words for tests. ``facts`` are the columns that
-    hold for every task. ``differing`` remembers the files that are not as a commit has them, by
+    hold for every task, ``by_path`` the places of the files in the order of their paths.
+    ``differing`` remembers the files that are not as a commit has them, by
     snapshot and commit.
     """
 
@@ -102,6 +103,9 @@ class FileTable:
             self.by_folder[folder].append(row)
             if file.text_id is not None:
                 self.by_text[file.text_id].append(row)
+        order = sorted(range(len(self.files)), key=lambda row: self.files[row].path)
+        self.by_path = np.empty(len(order), np.int64)
+        self.by_path[order] = np.arange(len(order))
         self.kinds = [FileKind(file.kind) for file in self.files]
         self.folders = FolderTree(list(self.by_folder))
         self.folder_of = np.empty(len(self.files), np.int64)
@@ -117,13 +121,17 @@ class FileTable:
 
 
 class Features:
-    """The columns of all files of a table, and the reasons for each."""
+    """The columns of all files of a table, and the reasons for each.
+
+    ``guess`` is a first guess of how likely a task needs a file; NaN where none was made.
+    """
 
     def __init__(self, table: FileTable) -> None:
         self.table = table
         self.files, self.rows, self.by_text = table.files, table.rows, table.by_text
         self._numbers = np.zeros((len(COLUMNS), len(self.files)), np.float32)
         self.columns = dict(zip(COLUMNS, self._numbers, strict=True))
+        self.guess = np.full(len(self.files), np.nan)
         for name, facts in table.facts.items():
             self.columns[name][:] = facts
         self._reasons: defaultdict[int, dict[str, float]] = defaultdict(dict)

@@ -109,9 +109,14 @@ class Mixture:
             np.array(content["outside"], np.float64),
         )
 
-    def probabilities(self, matrix: Floats) -> Probabilities:
-        """The probability of each candidate of a task: rows with the columns of `COLUMNS`."""
-        said = self.last.probabilities(with_guess(matrix, self.first.probabilities(matrix)))
+    def probabilities(self, matrix: Floats, guess: Probabilities) -> Probabilities:
+        """The probability of each candidate of a task: rows with the columns of `COLUMNS`.
+
+        ``guess`` is what the first trees say of each, NaN where they were not asked yet.
+        """
+        is_new = np.isnan(guess)
+        guess[is_new] = self.first.probabilities(matrix[is_new])
+        said = self.last.probabilities(with_guess(matrix, guess))
         return calibrated(said, self.calibration)
 
     def outside_probability(self, matrix: Floats, probabilities: Probabilities) -> float:

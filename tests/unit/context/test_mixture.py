@@ -8,16 +8,27 @@ from importlib.resources import files
 import numpy as np
 import pytest
 
-from codebase_mcp.context.features import COLUMNS
-from codebase_mcp.context.mixture import Trees, mixture, outside_signs, with_guess
+from codebase_mcp.context.features import COLUMNS, Floats
+from codebase_mcp.context.mixture import (
+    Probabilities,
+    Trees,
+    mixture,
+    outside_signs,
+    with_guess,
+)
 
 FACTS = ("is_", "has_", "main_language", "language_of_", "words_of_task", "names_of_task_known")
+
+
+def unknown(matrix: Floats) -> Probabilities:
+    """No first guess of any candidate."""
+    return np.full(len(matrix), np.nan)
 
 
 def test_more_evidence_for_a_file_never_lowers_its_probability() -> None:
     numbers = np.random.default_rng(7)
     matrix = numbers.choice([0.0, 0.1, 0.5, 1.0], (400, len(COLUMNS))).astype(np.float32)
-    before = mixture().probabilities(matrix)
+    before = mixture().probabilities(matrix, unknown(matrix))
     assert before.min() > 0
     assert before.max() < 1
     for column, name in enumerate(COLUMNS):
@@ -25,7 +36,7 @@ def test_more_evidence_for_a_file_never_lowers_its_probability() -> None:
             for row in numbers.integers(len(matrix), size=5):
                 more = matrix.copy()
                 more[row, column] += 0.3
-                assert mixture().probabilities(more)[row] >= before[row] - 1e-4, name
+                assert mixture().probabilities(more, unknown(more))[row] >= before[row] - 1e-4, name
 
 
 def test_a_tree_goes_left_up_to_its_threshold() -> None:
@@ -51,6 +62,6 @@ def test_candidates_have_the_first_guess_its_share_of_the_best_and_its_rank() ->
 
 def test_without_candidates_nothing_here_answers() -> None:
     matrix = np.zeros((0, len(COLUMNS)), np.float32)
-    assert len(mixture().probabilities(matrix)) == 0
+    assert len(mixture().probabilities(matrix, unknown(matrix))) == 0
     assert mixture().outside_probability(matrix, np.zeros(0)) > 0.5
     assert len(outside_signs(matrix, np.zeros(0))) == len(mixture().outside)
