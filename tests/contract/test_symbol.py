@@ -299,7 +299,7 @@ async def test_definitions_come_with_their_text(ask: Any, app: App, project_id: 
     question = SymbolQuestion("definition", name="Shop.again", body=True)
     report = await app.symbols.ask(question, project_id)
     assert symbol_text(report, 100).splitlines()[1:] == [
-        "14      def again(self, card):", " …   [1 line]",
+        "14      def again(self, card):", " …   [1 line: 15-15]",
     ]  # fmt: skip
 
 

@@ -24,7 +24,7 @@ from codebase_mcp.tools import answers
 from codebase_mcp.tools.replies import changes as texts
 from codebase_mcp.tools.replies.exact import exact_text
 from codebase_mcp.tools.replies.search import search_text
-from codebase_mcp.tools.replies.symbols import symbol_text
+from codebase_mcp.tools.replies.symbols import BODY_TIMES, symbol_text
 from codebase_mcp.tools.rules import check_query, check_ref
 from codebase_mcp.tools.text import scope_note
 
@@ -264,7 +264,8 @@ async def symbol(options: argparse.Namespace, settings: Settings) -> int:
         from codebase_mcp.tools.symbols import symbol_reply  # noqa: PLC0415 - for JSON alone
 
         return print_json(symbol_reply(answer, None).as_json())
-    return show(symbol_text(answer, reply_budget(settings)))
+    times = BODY_TIMES if options.body else 1
+    return show(symbol_text(answer, reply_budget(settings, times)))
 
 
 async def impact(options: argparse.Namespace, settings: Settings) -> int:

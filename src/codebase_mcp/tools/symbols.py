@@ -249,9 +249,13 @@ async def symbol(caller: Caller, arguments: SymbolArguments) -> SymbolReply:
         report=caller.report_index_run,
     )
     if caller.replies == "text":
-        from codebase_mcp.tools.replies.symbols import symbol_text  # noqa: PLC0415 - seldom needed
+        from codebase_mcp.tools.replies.symbols import (  # noqa: PLC0415 - seldom needed
+            BODY_TIMES,
+            symbol_text,
+        )
 
-        budget = caller.reply_budget(arguments.max_chars)
+        times = BODY_TIMES if arguments.body else 1
+        budget = caller.reply_budget(arguments.max_chars or times * caller.reply_chars)
         return SymbolReply.of_text(symbol_text(report, budget))
     reply = symbol_reply(report, arguments.max_chars)
     reply.project_id = report.project.project_id

@@ -32,8 +32,12 @@ _SHOWN_ENDS = 5
 _BODY_LINE_CHARS = 160
 # With less room for each, further definitions have a line instead of their text.
 _LEAST_BODY_CHARS = 400
-_GAP_CHARS = 20
+_GAP_CHARS = 32
 _GROUPS = {kind: "more" if group == "code" else group for kind, group in KIND_GROUPS.items()}
+
+
+# Who asks for the text of a definition wants it whole: its reply may be this many times as long.
+BODY_TIMES = 3
 
 
 def symbol_text(report: SymbolReport, max_chars: int) -> str:
@@ -118,10 +122,11 @@ class _Text:
         bodies = [[*self._numbered(definition)] for definition in definitions[:count]]
         counts = shared_lines([[len(line) + 1 for line in body] for body in bodies], room)
         lines = head
-        for heading, body, shown in zip(headings, bodies, counts, strict=True):
+        for d, heading, body, shown in zip(definitions, headings, bodies, counts, strict=False):
             lines += [heading, *body[:shown]]
             if shown < len(body):
-                lines.append(f" …   [{counted(len(body) - shown, 'line')}]")
+                left = f"{d.start_line + shown}-{d.end_line}"
+                lines.append(f" …   [{counted(len(body) - shown, 'line')}: {left}]")
         return [*lines, *rest]
 
     def _numbered(self, definition: Definition) -> Iterator[str]:
