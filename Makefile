@@ -13,6 +13,8 @@ IMAGE ?= codebase-mcp:latest
 SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
 # As the command does for itself; tests and benchmarks use the product as a library.
 export OPENBLAS_NUM_THREADS ?= 1
+# Hundreds of processes are started: each would compile us anew where the shell forbids bytecode.
+export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
 .PHONY: help install demo test quick lint unit protocol bench-index bench-stages bench-search bench-records bench-memory bench-embedding bench-quality bench-tokens bench-secondary-model bench-http bench-git bench-exact bench-secrets clean bench-start
@@ -53,7 +55,7 @@ lint: $(VENV)/dev
 	$(BIN)/lint-imports --no-cache
 
 unit: $(VENV)/dev
-	$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile \
+	$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder \
 		--max-worker-restart 1 # a worker dies of a hanging test, which is then tried again
 
 protocol: $(VENV)/dev ## Let the official conformance suite and Inspector ask the server

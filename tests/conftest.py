@@ -18,13 +18,17 @@ import hypothesis
 import psycopg
 import pytest
 from jsonschema import Draft202012Validator
+from tests.spare_schemas import SpareSchemas, open_spare_schemas
 
 from codebase_mcp.app.app import App
 from codebase_mcp.database.connection import Database, Embedded
+from codebase_mcp.database.naming import schema_of
 from codebase_mcp.database.projects import Project, drop_project, ensure_project
 from codebase_mcp.database.server import EmbeddedServer
 from codebase_mcp.errors import ProjectNotFound
 from codebase_mcp.settings.loading import Settings
+
+UNIT = Path(__file__).parent / "unit"
 
 
 def pytest_configure() -> None:
@@ -35,6 +39,11 @@ def pytest_configure() -> None:
     hypothesis.settings.load_profile("any speed")
     # Compiling the rules for secrets takes five seconds: once, not for each data folder of a test.
     os.environ.setdefault("KF_RULE_CACHE_DIR", str(Path.home() / ".cache" / "kingfisher"))
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Run unit tests last: their files are short, so no process waits for another at the end."""
+    items.sort(key=lambda item: item.path.is_relative_to(UNIT))
 
 
 @pytest.fixture(scope="session")
@@ -72,8 +81,8 @@ def scratch() -> Path:
 
 
 @pytest.fixture(scope="session")
-def embedded(scratch: Path) -> Iterator[Embedded]:
-    """The run's server: it is up until the run ends, and gone a moment later."""
+def server_of_run(scratch: Path) -> Iterator[Embedded]:
+    """It is up until the run ends, and gone a moment later."""
     folder = Path(tempfile.mkdtemp(prefix="cbm-", dir=scratch))
     folder.chmod(0o755)
     target = Embedded(folder / "data", idle_minutes=0.001)
@@ -87,6 +96,12 @@ def embedded(scratch: Path) -> Iterator[Embedded]:
     shutil.rmtree(folder)
 
 
+@pytest.fixture(scope="session")
+def embedded(server_of_run: Embedded) -> Embedded:
+    """The run's server; a module may override how it is used."""
+    return server_of_run
+
+
 @pytest.fixture
 async def database(anyio_backend: str, embedded: Embedded) -> AsyncIterator[Database]:
     """A database of this test's event loop, on the run's server."""
@@ -95,11 +110,23 @@ async def database(anyio_backend: str, embedded: Embedded) -> AsyncIterator[Data
     await database.close()
 
 
+@pytest.fixture(scope="session")
+def spare_schemas(server_of_run: Embedded) -> Iterator[SpareSchemas]:
+    """Schemas of earlier tests' projects, emptied."""
+    with open_spare_schemas(server_of_run) as spare_schemas:
+        yield spare_schemas
+
+
 @pytest.fixture
-async def project(anyio_backend: str, database: Database) -> AsyncIterator[Project]:
+async def project(
+    anyio_backend: str, database: Database, spare_schemas: SpareSchemas
+) -> AsyncIterator[Project]:
     """A project that no other test has seen."""
-    project = await ensure_project(database, f"test-{uuid.uuid4().hex[:12]}")
+    project_id = f"test-{uuid.uuid4().hex[:12]}"
+    spare_schemas.give(project_id)
+    project = await ensure_project(database, project_id)
     yield project
+    await spare_schemas.take(project_id)
     await drop_project(database, project)
 
 
@@ -119,10 +146,15 @@ async def app(anyio_backend: str, settings: Settings) -> AsyncIterator[App]:
 
 
 @pytest.fixture
-async def project_id(anyio_backend: str, app: App) -> AsyncIterator[str]:
+async def project_id(
+    anyio_backend: str, app: App, spare_schemas: SpareSchemas
+) -> AsyncIterator[str]:
     """The id of a project that no other test has seen; it need not come into being."""
     project_id = f"test-{uuid.uuid4().hex[:12]}"
+    spare_schemas.give(project_id)
     yield project_id
+    await app.jobs.stop(schema_of(project_id))
+    await spare_schemas.take(project_id)
     with contextlib.suppress(ProjectNotFound):
         await app.drop_project(project_id)
 

@@ -89,7 +89,7 @@ async def nearest_by_search(
 
 async def store_vectors(tx: Transaction, profile: Profile, texts: Sequence[str]) -> None:
     embedder = StaticEmbedder.load()
-    vectors = [dense_literal(await embedder.embed_query(text)) for text in texts]
+    vectors = list(map(dense_literal, await embedder.embed_passages(texts)))
     await tx.execute(STORE, profile_id=profile.id, vectors=vectors)
 
 

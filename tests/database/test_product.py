@@ -96,7 +96,7 @@ async def test_a_database_that_is_away_is_an_error_without_secrets(make_repo: Ma
 async def test_a_database_that_dies_in_the_middle_leaves_a_failed_run_and_what_was_stored(
     own_server: PlainServer, make_repo: MakeRepo
 ) -> None:
-    files = {f"m{n}.py": f"def number_{n}():\n    return {n}\n" * 60 for n in range(3000)}
+    files = {f"m{n}.py": f"def number_{n}():\n    return {n}\n" * 60 for n in range(1500)}
     root = make_repo(files)
     settings = Settings.load({"DATABASE_URL": own_server.url()})
     stored = asyncio.Event()
@@ -114,5 +114,5 @@ async def test_a_database_that_dies_in_the_middle_leaves_a_failed_run_and_what_w
         assert hits
         again = (await app.index(root)).run
         assert again.status == "success"
-        assert again.files_indexed + again.files_unchanged == 3000
+        assert again.files_indexed + again.files_unchanged == 1500
         assert again.files_unchanged >= failed.files_indexed > 0

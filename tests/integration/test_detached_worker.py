@@ -12,6 +12,7 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 
 import pytest
+from tests.integration.conftest import Shell
 from tests.waiting import until
 
 from codebase_mcp.app.app import App
@@ -22,13 +23,13 @@ from codebase_mcp.settings.loading import Settings
 pytestmark = pytest.mark.anyio
 
 MakeRepo = Callable[..., Path]
-Shell = Callable[..., str]
+Process = Callable[..., str]
 
 LIMIT_S = 90
 
 
 @pytest.fixture
-def shell(settings: Settings, tmp_path: Path) -> Shell:
+def process(settings: Settings, tmp_path: Path) -> Process:
     """Runs a command to its end, in a directory of its own, and says what it printed."""
 
     def run(*arguments: str) -> str:
@@ -52,33 +53,33 @@ async def no_worker(app: App) -> bool:
 
 
 async def test_the_documents_example_works_as_it_is_written(
-    app: App, shell: Shell, make_repo: MakeRepo, settings: Settings, project_id: str
+    app: App, process: Process, make_repo: MakeRepo, settings: Settings, project_id: str
 ) -> None:
     repo = str(make_repo())
     arguments = ["--collection", project_id, "--repository_path", repo, "--depth", "100"]
-    started = json.loads(shell("index_codebase", *arguments))
+    started = json.loads(process("index_codebase", *arguments))
     assert started["status"] in ("started", "completed")
     assert "notice" not in started
-    state = json.loads(shell("get_indexing_status", "--collection", project_id))
+    state = json.loads(process("get_indexing_status", "--collection", project_id))
     assert "notice" not in state
     asked = ["--query", "authenticate user", "--collection", project_id, "--limit", "5"]
-    found = json.loads(shell("search_code", *asked))
+    found = json.loads(process("search_code", *asked))
     assert "error" not in found
 
     async def done() -> bool:
         return not (await indexing_state(app, project_id)).progress.is_indexing
 
     await until(done)
-    found = json.loads(shell("search_code", *asked))
+    found = json.loads(process("search_code", *asked))
     assert found["results"][0]["file"] == "src/auth.py"
     await until(lambda: no_worker(app))  # it ends by itself
     assert f"index {repo}" in (settings.data_dir / LOG).read_text()
 
 
 async def test_a_job_for_the_background_is_begun_by_a_worker_that_the_command_leaves_behind(
-    app: App, shell: Shell, make_repo: MakeRepo, project_id: str
+    app: App, process: Process, make_repo: MakeRepo, project_id: str
 ) -> None:
-    shell("index", str(make_repo()), "--background", "--project", project_id)
+    process("index", str(make_repo()), "--background", "--project", project_id)
 
     async def done() -> bool:
         return (await indexing_state(app, project_id)).progress.percent == 100
@@ -87,21 +88,23 @@ async def test_a_job_for_the_background_is_begun_by_a_worker_that_the_command_le
     await until(lambda: no_worker(app))
 
 
-async def test_without_workers_every_command_says_that_none_is_running(
+def test_without_workers_every_command_says_that_none_is_running(
     shell: Shell, make_repo: MakeRepo, project_id: str
 ) -> None:
     repo = str(make_repo())
     arguments = ["--collection", project_id, "--repository_path", repo, "--jobs", "0"]
-    assert "no worker is running" in json.loads(shell("index_codebase", *arguments))["notice"]
-    state = json.loads(shell("get_indexing_status", "--collection", project_id))
+    assert (
+        "no worker is running" in json.loads(shell("index_codebase", *arguments).stdout)["notice"]
+    )
+    state = json.loads(shell("get_indexing_status", "--collection", project_id).stdout)
     assert (state["is_indexing"], state["queued"]) == (True, True)
     assert "no worker is running" in state["notice"]
     for command in ("status", "jobs"):
-        told = shell(command, "--project", project_id)
+        told = shell(command, "--project", project_id).stdout
         assert "no worker is running" in told
         assert repo in told
     again = shell("index", repo, "--background", "--project", project_id, "--jobs", "0")
-    assert "no worker is running" in again
+    assert "no worker is running" in again.stdout
 
 
 async def test_a_job_queued_while_a_worker_ends_is_run_by_that_worker(

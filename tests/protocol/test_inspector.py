@@ -93,6 +93,7 @@ def test_an_index_run_and_a_search_give_what_they_should(
     assert result["structuredContent"]["results"][0]["file_path"] == "src/auth.py"
 
 
+@pytest.mark.parametrize("inspector", [("http", "modern")], ids="-".join, indirect=True)
 def test_a_task_is_created_and_listed(inspector: Inspector) -> None:
     project = f"test-{uuid.uuid4().hex[:12]}"
     inspector.call("create_project", name=project, project_id=project)

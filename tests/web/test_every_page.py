@@ -117,8 +117,8 @@ async def test_no_page_answers_with_a_fault_whatever_its_parameters(
             faults += [(path, {})] if await answer_of(http, path, {}) == 500 else []
         for path, own in FORMS.items():
             form = {"token": http.cookies[TOKEN_COOKIE], **shared, **own}
-            for name in form:
-                for odd in ODD:
+            for number, name in enumerate(form):
+                for odd in ODD[number % 2 :: 2]:
                     answer = await http.post(path, data=form | {name: odd}, headers=ours(address))
                     faults += [(path, {name: odd})] if answer.status_code == 500 else []
     assert not faults, faults

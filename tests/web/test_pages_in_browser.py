@@ -76,7 +76,7 @@ needs_chromium = [
 pytestmark = needs_chromium
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 async def browser(anyio_backend: str) -> AsyncIterator[Browser]:
     async with async_playwright() as playwright:
         # In CI without a browser of the system there has to be Playwright's own: see make browser.
