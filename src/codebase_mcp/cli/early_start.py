@@ -18,6 +18,11 @@ _NEEDED = ("codebase_mcp.cli.indexing", "codebase_mcp.index.build")
 
 async def index(options: argparse.Namespace, settings: Settings) -> int:
     """The command ``index``; the database starts early where it is sure to be needed."""
+    if len(options.paths) != 1 or options.list_file or options.organisation:
+        from codebase_mcp.cli.index_many import index_many  # noqa: PLC0415 - for this alone
+
+        return await index_many(options, settings)
+    [options.path] = options.paths
     database = await Database.open(database_target(settings))
     async with AsyncExitStack() as stack:
         stack.push_async_callback(database.close)
