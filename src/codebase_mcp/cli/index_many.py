@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from codebase_mcp.app.app import App
 from codebase_mcp.cli.indexing import (
@@ -46,6 +46,7 @@ _FETCHES_AT_ONCE = 3
 _ONE_SCREEN = 20
 
 Status = Literal["indexed", "unchanged", "queued", "empty", "failed"]
+_STATUSES = get_args(Status)
 _STYLES = {"indexed": "green", "queued": "green", "failed": "red"}
 
 
@@ -237,16 +238,13 @@ def _print_end(named: Sequence[Named], outcomes: Sequence[Outcome], *, as_json: 
     counts = Counter(outcome.status for outcome in outcomes)
     status = 1 if counts["failed"] else 0
     if as_json:
-        shown = {
-            name: counts[name] for name in ("indexed", "unchanged", "queued", "empty", "failed")
-        }
         repositories = [
             {"repository": one.shown, "outcome": outcome.status} | outcome.content
             for one, outcome in zip(named, outcomes, strict=True)
         ]
-        print_json({"repositories": repositories, **shown})
+        print_json({"repositories": repositories, **{name: counts[name] for name in _STATUSES}})
         return status
-    sums = ", ".join(f"{count} {name}" for name, count in counts.items())
+    sums = ", ".join(f"{counts[name]} {name}" for name in _STATUSES if counts[name])
     console.print(f"{counted(len(outcomes), 'repository')}: {sums}", style="bold")
     for one, outcome in zip(named, outcomes, strict=True):
         if outcome.status == "failed" and len(outcomes) > _ONE_SCREEN:
