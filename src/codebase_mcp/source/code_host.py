@@ -179,7 +179,8 @@ def _get(client: httpx2.Client, organisation: Organisation, url: str) -> httpx2.
     except httpx2.TimeoutException:
         reason = f"did not answer within {_TIMEOUT_S:g} s"
     except (httpx2.HTTPError, httpx2.InvalidURL, OSError) as error:
-        reason = f"cannot be reached: {str(error) or type(error).__name__}"
+        host = httpx2.URL(url).host
+        reason = f"cannot be reached ({host}): {str(error) or type(error).__name__}"
     raise _failed(organisation, reason)
 
 

@@ -165,5 +165,5 @@ def test_the_token_follows_no_link_to_another_host(tmp_path: Path) -> None:
 
 
 def test_a_host_that_is_away_is_named() -> None:
-    with pytest.raises(IndexingFailed, match=r"http://127.0.0.1:9 cannot be reached"):
+    with pytest.raises(IndexingFailed, match=r"http://127\.0\.0\.1:9 cannot be reached \(127"):
         repositories_of(parse_organisation("http://127.0.0.1:9/acme", "github"), None)
