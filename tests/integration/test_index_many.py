@@ -128,7 +128,6 @@ async def test_a_job_is_queued_for_each(told: Told, make_repo: Callable[..., Pat
         (["a", "--match", "x"], "--match needs --organisation"),
         (["--from", "nowhere"], "Cannot read the list nowhere"),
         (["--from", "-"], "No repository is named"),
-        ([], "No repository is named"),
     ],
 )
 def test_what_cannot_be_meant_is_refused(shell: Shell, arguments: list[str], message: str) -> None:

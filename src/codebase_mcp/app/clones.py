@@ -9,12 +9,11 @@ from pathlib import Path
 
 from codebase_mcp.settings.loading import Settings
 from codebase_mcp.settings.repository import clones_in
-from codebase_mcp.source.clone import Clone, CloneOptions, fetch, origin_of
-from codebase_mcp.source.code_host import GITHUB, GITLAB
+from codebase_mcp.source.clone import GITHUB, GITLAB, Clone, CloneOptions, fetch, origin_of
 from codebase_mcp.source.remote import Remote
 from codebase_mcp.source.transfer import Transfer
 
-# The hosts ignore the user name of a token, but want one.
+# Any name will do, but there has to be one.
 _USERS = {GITHUB: "x-access-token", GITLAB: "oauth2"}
 
 

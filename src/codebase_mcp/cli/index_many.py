@@ -34,8 +34,8 @@ from codebase_mcp.index.progress import RunProgress
 from codebase_mcp.index.queue import NO_WORKER
 from codebase_mcp.printable import printable_line
 from codebase_mcp.settings.loading import Settings
-from codebase_mcp.source.clone import EmptyRepository
-from codebase_mcp.source.code_host import GITHUB, parse_organisation, repositories_of
+from codebase_mcp.source.clone import GITHUB, EmptyRepository
+from codebase_mcp.source.code_host import parse_organisation, repositories_of
 from codebase_mcp.source.remote import is_remote, masked, parse_remote
 from codebase_mcp.tools.text import counted
 from codebase_mcp.values import matches
@@ -122,16 +122,8 @@ def _named(options: argparse.Namespace, settings: Settings) -> list[Named]:
     for url in organisations:
         named += _of_organisation(url, options, settings)
     if not named:
-        if options.list_file or organisations:
-            raise InvalidInput.of(
-                "paths", None, "No repository is named", rule="at least one repository"
-            )
-        raise InvalidInput.of(
-            "paths",
-            None,
-            "No repository is named: codebase-mcp index PATH",
-            rule="a directory or URL, --from or --organisation",
-        )
+        rule = "at least one directory or URL"
+        raise InvalidInput.of("paths", None, "No repository is named", rule=rule)
     return list({one.key: one for one in named}.values())
 
 

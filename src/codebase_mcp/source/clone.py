@@ -31,6 +31,9 @@ _NAME = "codebase-mcp.name"
 _TOKEN = "codebase-mcp.token"
 _FULL = "full"
 
+# The code hosts whose token may be used to fetch.
+GITHUB, GITLAB = "github", "gitlab"
+
 _BRANCHES = "refs/heads/"
 _NAMED = (_BRANCHES, "refs/tags/")
 
@@ -41,7 +44,7 @@ _NO_REF = re.compile(r"[\x00-\x20~^:?*\[\\\x7f]|\.\.|@\{|//|^[-/.]|[/.]$|/\.|\.l
 class CloneOptions:
     """What to fetch of a repository; None means the earlier option, or the default.
 
-    ``token`` is the kind of code host whose token may read it, see `code_host.py`.
+    ``token`` is the kind of code host whose token may read it: ``GITHUB`` or ``GITLAB``.
     """
 
     branch: str | None = None

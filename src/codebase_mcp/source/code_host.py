@@ -9,16 +9,15 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final
+from typing import Any
 from urllib.parse import quote
 
 import httpx2
 
 from codebase_mcp.errors import CodebaseError, IndexingFailed, InvalidInput
+from codebase_mcp.source.clone import GITHUB, GITLAB
 from codebase_mcp.source.remote import masked, parse_remote
 
-GITHUB: Final = "github"
-GITLAB: Final = "gitlab"
 KINDS = (GITHUB, GITLAB)
 TOKENS = {GITHUB: "GITHUB_TOKEN", GITLAB: "GITLAB_TOKEN"}
 """The variables that hold the token of each kind of code host."""
