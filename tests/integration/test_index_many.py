@@ -112,12 +112,18 @@ async def test_a_repository_that_fails_does_not_stop_the_others(
     assert people.stdout.splitlines()[-1] == "3 repositories: 1 unchanged, 2 failed"
 
 
-async def test_a_job_is_queued_for_each(told: Told, make_repo: Callable[..., Path]) -> None:
+async def test_a_job_is_queued_for_each(
+    told: Told, shell: Shell, make_repo: Callable[..., Path], project_id: str
+) -> None:
     roots = [str(make_repo({"a.py": "x = 1\n"}, name)) for name in ("one", "two")]
     reply, status = await told("index", *roots, "--background", "--jobs", "0")
     assert (status, reply["queued"]) == (0, 2)
     jobs, _ = await told("jobs")
     assert [job["root"] for job in jobs["jobs"]] == roots
+    newest = await asyncio.to_thread(shell, "jobs", "--project", project_id, "--limit", "1")
+    assert roots[1] in newest.stdout
+    assert roots[0] not in newest.stdout
+    assert "The newest 1 of 2 jobs are shown" in newest.stdout
 
 
 @pytest.mark.parametrize(
