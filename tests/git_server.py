@@ -41,7 +41,7 @@ class GitServer:
                     self.seen.append(arguments.replace("\0", " "))
 
 
-class _Handler(BaseHTTPRequestHandler):
+class Handler(BaseHTTPRequestHandler):
     state: GitServer
 
     def do_GET(self) -> None:
@@ -92,12 +92,19 @@ class _Handler(BaseHTTPRequestHandler):
 def serving(root: Path) -> Iterator[GitServer]:
     """Serve the repositories below a folder."""
     state = GitServer(root)
-    server = ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (_Handler,), {"state": state}))
+    with listening(state, Handler):
+        yield state
+
+
+@contextlib.contextmanager
+def listening(state: GitServer, handler: type[Handler]) -> Iterator[None]:
+    """Answer requests by a handler on a port of this machine."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), type("Bound", (handler,), {"state": state}))
     state.port = server.server_address[1]
     thread = threading.Thread(target=server.serve_forever, args=(0.01,))
     thread.start()
     try:
-        yield state
+        yield
     finally:
         state.released.set()
         server.shutdown()

@@ -1,10 +1,11 @@
-"""Groups values, and checks that PostgreSQL and JSON can hold those that come in."""
+"""Groups and selects values, and checks that PostgreSQL and JSON can hold those that come in."""
 
 from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Sequence
+from fnmatch import fnmatchcase
 from typing import Any, TypeVar
 
 from codebase_mcp.errors import InvalidInput
@@ -21,6 +22,21 @@ def grouped(pairs: Iterable[tuple[Key, Value]]) -> defaultdict[Key, list[Value]]
     for key, value in pairs:
         groups[key].append(value)
     return groups
+
+
+def matches(names: Sequence[str], patterns: Sequence[str]) -> bool:
+    """Whether one of the names fits the patterns, in any case: ``*``, ``?``, ``[…]``.
+
+    Patterns with ``!`` exclude; without any other pattern all names fit.
+    """
+    lowered = [name.casefold() for name in names]
+
+    def fits(pattern: str) -> bool:
+        return any(fnmatchcase(name, pattern.casefold()) for name in lowered)
+
+    wanted = [pattern for pattern in patterns if not pattern.startswith("!")]
+    excluded = [pattern[1:] for pattern in patterns if pattern.startswith("!")]
+    return (not wanted or any(map(fits, wanted))) and not any(map(fits, excluded))
 
 
 def require_storable(field: str, value: Any) -> None:

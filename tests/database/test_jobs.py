@@ -155,6 +155,20 @@ async def test_a_waiting_job_gets_the_newest_options(queue: JobQueue, project: P
     assert wishes == {"force": True, "depth": 7, "name": "Name"}
 
 
+async def test_of_several_processes_one_queues_the_fetch_of_a_clone(
+    queue: JobQueue, project: Project
+) -> None:
+    clones = [(project, Path(f"/nowhere/{name}")) for name in ("a", "b", "c")]
+    waiting = await queue.enqueue(*clones[0])
+    queued = await asyncio.gather(*(queue.enqueue_fetches(clones, 30) for _ in range(5)))
+    assert sorted(queued) == [0, 0, 0, 0, 2]
+    assert waiting in await queue.jobs()
+    taken = await take(queue)
+    assert (taken.id, taken.task_kwargs.get("fetch")) == (waiting.id, None)
+    assert (await take(queue)).task_kwargs["fetch"] is True
+    assert await queue.enqueue_fetches(clones, 30) == 0
+
+
 async def test_dropping_a_project_leaves_the_jobs_of_others_alone(
     queue: JobQueue, project: Project, database: Database
 ) -> None:

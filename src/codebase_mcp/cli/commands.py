@@ -36,18 +36,64 @@ _FILE_TYPE = option("--file-type", "only files with this extension")
 _DIRECTORY = option("--directory", "only files below this directory")
 _KINDS = [kind.value for kind in FileKind]
 _KIND = option("--kind", "only such files; may be repeated", action="append", choices=_KINDS)
+_LISTED = (
+    option(
+        "--match",
+        "only repositories whose name, directory or project fits, as in '*api*'; !PATTERN "
+        "excludes; may be repeated",
+        action="append",
+        metavar="PATTERN",
+    ),
+    number("--limit", "repositories to show (50 on a terminal, else all)", 1, 1_000_000),
+)
 _REF = "a branch, tag or commit instead of the files on disk"
 
 _CODE = (
     Command(
         "index",
-        "Index a repository, or only its changes",
+        "Index repositories, or only their changes",
         "early_start:index",
         (
-            option("path", "directory of the repository, or the URL of a git repository"),
+            option(
+                "paths",
+                "directory of a repository, or the URL of a git repository",
+                nargs="*",
+                metavar="PATH",
+            ),
+            option(
+                "--from",
+                "read directories and URLs from this file, one a line; - for standard input",
+                dest="list_file",
+                metavar="FILE",
+            ),
+            option(
+                "--organisation",
+                "all repositories of an organisation on GitHub or of a group on GitLab; may be "
+                "repeated (the token comes from GITHUB_TOKEN or GITLAB_TOKEN)",
+                action="append",
+                metavar="URL",
+            ),
+            option(
+                "--match",
+                "of an organisation: only repositories with such names, as in 'api-*'; !PATTERN "
+                "excludes; may be repeated",
+                action="append",
+                metavar="PATTERN",
+            ),
+            flag("--archived", "of an organisation: also those that are archived"),
+            flag("--forks", "of an organisation: also forks"),
+            option(
+                "--code-host",
+                "what the organisation's host is, if its name does not say it",
+                choices=("github", "gitlab"),
+            ),
             flag("--force", "rebuild everything, with the configured model"),
             option("--name", "display name (the directory's, or org/name of a URL)"),
-            flag("--dry-run", "only show what would be indexed, and an estimate of the cost"),
+            flag(
+                "--dry-run",
+                "only show what would be indexed, and an estimate of the cost; of "
+                "several repositories only which",
+            ),
             option("--branch", "for a URL: branch or tag (the default branch)", metavar="NAME"),
             number("--depth", "for a URL: number of commits to fetch (1)", 1, 1_000_000),
             flag("--full", "for a URL: the whole history, all branches and tags"),
@@ -200,7 +246,12 @@ _CODE = (
             *_PLACE,
         ),
     ),
-    Command("status", "Show what is indexed, and whether it is up to date", "inventory:status"),
+    Command(
+        "status",
+        "Show what is indexed, and whether it is up to date",
+        "inventory:status",
+        _LISTED,
+    ),
     Command(
         "branches",
         "List the branches and tags of a repository",
@@ -235,7 +286,7 @@ _CODE = (
             *_PLACE,
         ),
     ),
-    Command("projects", "List projects and their repositories", "inventory:projects"),
+    Command("projects", "List projects and their repositories", "inventory:projects", _LISTED),
     Command(
         "remove",
         "Remove a repository from the index",

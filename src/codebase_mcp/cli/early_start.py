@@ -9,15 +9,26 @@ from importlib import import_module
 from pathlib import Path
 
 from codebase_mcp.app.background.lifespan import prepare_to_index
+from codebase_mcp.cli.output import warn
 from codebase_mcp.database.connection import Database
 from codebase_mcp.settings.choices import database_target
 from codebase_mcp.settings.loading import Settings
+
+EXIT_USAGE = 2  # as argparse has it
 
 _NEEDED = ("codebase_mcp.cli.indexing", "codebase_mcp.index.build")
 
 
 async def index(options: argparse.Namespace, settings: Settings) -> int:
     """The command ``index``; the database starts early where it is sure to be needed."""
+    if not (options.paths or options.list_file or options.organisation):
+        warn("codebase-mcp index: error: a PATH is required, or --from, or --organisation")
+        return EXIT_USAGE
+    if len(options.paths) != 1 or options.list_file or options.organisation:
+        from codebase_mcp.cli.index_many import index_many  # noqa: PLC0415 - for this alone
+
+        return await index_many(options, settings)
+    [options.path] = options.paths
     database = await Database.open(database_target(settings))
     async with AsyncExitStack() as stack:
         stack.push_async_callback(database.close)

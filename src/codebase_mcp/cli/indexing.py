@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from codebase_mcp.access.identity import Identity
 from codebase_mcp.app.app import App, IndexReport
 from codebase_mcp.app.background.worker import allow_worker_start
+from codebase_mcp.app.clones import fetch_clone
 from codebase_mcp.cli.output import encoding_counts, picked, print_json, tell
 from codebase_mcp.cli.shell import identity_here, progress_bar
 from codebase_mcp.cli.tool_commands import in_commands
@@ -23,18 +24,13 @@ from codebase_mcp.index.queue import NO_WORKER
 from codebase_mcp.printable import printable_line
 from codebase_mcp.settings.loading import Settings
 from codebase_mcp.settings.repository import clones_in
-from codebase_mcp.source.clone import (
-    Clone,
-    CloneOptions,
-    clone_path,
-    delete_clone,
-    fetch,
-    is_cloned,
-)
+from codebase_mcp.source.clone import Clone, CloneOptions, clone_path, delete_clone, is_cloned
 from codebase_mcp.source.remote import Remote, is_remote, parse_remote
-from codebase_mcp.source.transfer import Transfer
 from codebase_mcp.tools.rules import check_name
 from codebase_mcp.tools.text import counted
+
+if TYPE_CHECKING:
+    from codebase_mcp.app.background.indexing import Started
 
 MAX_ERRORS_SHOWN = 20
 
@@ -46,61 +42,80 @@ async def index(
 
     ``database`` is the settings', if that is open already.
     """
-    check_flags(options)
+    check_flags(options, [options.path])
     if options.dry_run:
         from codebase_mcp.cli.forecasting import dry_run  # noqa: PLC0415 - for this alone
 
         return await dry_run(options, settings)
     with progress_bar(hidden=options.json) as report:
-        source = await find_source(options, settings, report)
+        source = await find_source(options.path, options, settings, report)
     async with await App.open(settings, database) as app:
         if options.background:
-            return await _ask(app, source, options, identity_here(settings))
+            return await _ask(app, source, options)
         with progress_bar(hidden=options.json) as report:
-            outcome = await app.index(
-                source.path,
-                options.project,
-                name=source.name,
-                force_reindex=options.force,
-                history_depth=options.history,
-                progress=report,
-                identity=identity_here(settings),
-            )
+            outcome = await run(app, source, options, report)
     _print(outcome, source, as_json=options.json)
     return 1 if outcome.run.status == "failed" else 0
 
 
-async def _ask(app: App, source: Source, options: argparse.Namespace, identity: Identity) -> int:
+async def run(
+    app: App,
+    source: Source,
+    options: argparse.Namespace,
+    report: Callable[[RunProgress], None],
+) -> IndexReport:
+    """Index a repository as the options say."""
+    return await app.index(
+        source.path,
+        options.project,
+        name=source.name,
+        force_reindex=options.force,
+        history_depth=options.history,
+        progress=report,
+        identity=identity_here(app.settings),
+    )
+
+
+async def queue(app: App, source: Source, options: argparse.Namespace) -> Started:
     """Queue a job; a worker is started if none is running."""
     from codebase_mcp.app.background.indexing import start_indexing  # noqa: PLC0415 - for this alone
-    from codebase_mcp.cli.terminal import console  # noqa: PLC0415 - not for programs
 
     allow_worker_start(app)
-    started = await start_indexing(
+    return await start_indexing(
         app,
         source.path,
         options.project,
         name=source.name,
         force=options.force,
         depth=options.history,
-        identity=identity,
+        identity=identity_here(app.settings),
         wait_s=0,
     )
-    job = started.job
+
+
+async def _ask(app: App, source: Source, options: argparse.Namespace) -> int:
+    from codebase_mcp.cli.terminal import console  # noqa: PLC0415 - not for programs
+
+    started = await queue(app, source, options)
     if options.json:
-        content = {
-            "operation_id": job.operation_id,
-            "job": job.id,
-            "repository_id": job.repository_id,
-            "project_id": started.project.project_id,
-            "project_source": started.project_source,
-            "status": job.status,
-        }
-        return print_json(content)
-    console.print(f"Job {job.id} is queued to index {job.root}")
+        return print_json(job_json(started))
+    console.print(f"Job {started.job.id} is queued to index {started.job.root}")
     if not started.has_worker:
         console.print(f"{NO_WORKER}.", style="yellow")
     return 0
+
+
+def job_json(started: Started) -> dict[str, Any]:
+    """A queued job, for programs."""
+    job = started.job
+    return {
+        "operation_id": job.operation_id,
+        "job": job.id,
+        "repository_id": job.repository_id,
+        "project_id": started.project.project_id,
+        "project_source": started.project_source,
+        "status": job.status,
+    }
 
 
 async def remove(options: argparse.Namespace, settings: Settings) -> int:
@@ -114,7 +129,8 @@ async def remove(options: argparse.Namespace, settings: Settings) -> int:
     return tell(options, {"repository_id": removed, "status": "removed"}, f"Removed {shown}")
 
 
-def _print_json(report: IndexReport, source: Source) -> None:
+def report_json(report: IndexReport, source: Source) -> dict[str, Any]:
+    """The outcome of a run, for programs."""
     run = report.run
     files = "files_indexed files_unchanged files_removed files_skipped encodings"
     content = picked(run, f"repository_id status {files} secrets_masked chunks_created") | {
@@ -132,12 +148,12 @@ def _print_json(report: IndexReport, source: Source) -> None:
         content["notice"] = run.notice
     if run.status != "success":
         content["errors"] = run.errors
-    print_json(content)
+    return content
 
 
 def _print(report: IndexReport, source: Source, *, as_json: bool) -> None:
     if as_json:
-        _print_json(report, source)
+        print_json(report_json(report, source))
         return
     from rich.text import Text  # noqa: PLC0415 - not for programs
 
@@ -199,40 +215,42 @@ class Source:
         }
 
 
-def check_flags(options: argparse.Namespace) -> None:
-    """Refuse options that do not fit together."""
+def check_flags(options: argparse.Namespace, paths: Iterable[str]) -> None:
+    """Refuse options that do not fit together, or not with these directories and URLs."""
+    for flag in ("match", "archived", "forks", "code-host"):
+        if getattr(options, flag.replace("-", "_")) and not options.organisation:
+            raise contradiction(flag, "needs --organisation")
     for flag in ("branch", "depth", "full"):
-        if getattr(options, flag) and not is_remote(options.path):
-            raise _contradiction(flag, "is for URLs: a directory is indexed as it is")
+        if getattr(options, flag) and not any(map(is_remote, paths)):
+            raise contradiction(flag, "is for URLs: a directory is indexed as it is")
     if options.full and options.depth is not None:
-        raise _contradiction("full", "and --depth contradict each other")
+        raise contradiction("full", "and --depth contradict each other")
     if options.dry_run and options.background:
-        raise _contradiction("dry-run", "and --background contradict each other")
+        raise contradiction("dry-run", "and --background contradict each other")
 
 
 async def find_source(
-    options: argparse.Namespace, settings: Settings, report: Callable[[RunProgress], None]
+    path: str,
+    options: argparse.Namespace,
+    settings: Settings,
+    report: Callable[[RunProgress], None],
+    token: str | None = None,
 ) -> Source:
-    """The named directory, or the clone of the URL after a fetch."""
+    """The named directory, or the clone of the URL after a fetch.
+
+    ``token`` is the kind of code host whose token may read it.
+    """
     name = check_name(options.name)
-    if not is_remote(options.path):
-        return Source(Path(options.path).expanduser().absolute(), name)
-    remote = parse_remote(options.path)
+    if not is_remote(path):
+        return Source(Path(path).expanduser().absolute(), name)
+    remote = parse_remote(path)
     # Not fewer commits are fetched than are to be kept of the history.
     depth = options.depth or options.history or None
-    clone_options = CloneOptions(options.branch, depth, options.full, name)
-    transfer = Transfer(remote, lambda step: report(RunProgress(0, 0, step)))
+    clone_options = CloneOptions(options.branch, depth, options.full, name, token)
     report(RunProgress(0, 0, f"Fetching {remote.url}"))
-    work = asyncio.ensure_future(
-        asyncio.to_thread(fetch, remote, clones_in(settings), clone_options, transfer)
+    clone = await fetch_clone(
+        settings, remote, clone_options, lambda step: report(RunProgress(0, 0, step))
     )
-    try:
-        clone = await asyncio.shield(work)
-    except asyncio.CancelledError:
-        transfer.stop()
-        await asyncio.wait([work])  # until the partial clone is removed
-        work.exception()
-        raise
     return Source(clone.root, clone.name, remote, clone)
 
 
@@ -276,5 +294,6 @@ async def forget_clone(
     return removed, remote.url
 
 
-def _contradiction(flag: str, words: str) -> InvalidInput:
+def contradiction(flag: str, words: str) -> InvalidInput:
+    """The error for an option that does not fit."""
     return InvalidInput.of(flag.replace("-", "_"), True, f"--{flag} {words}", rule=words)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
-from dataclasses import asdict
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,14 +18,16 @@ from codebase_mcp.app.background.indexing import IndexingState, indexing_state
 from codebase_mcp.app.background.worker import allow_worker_start
 from codebase_mcp.app.freshness.trees import TreeState
 from codebase_mcp.cli.model import in_words, secondary_state
-from codebase_mcp.cli.output import encoding_counts, print_json
+from codebase_mcp.cli.output import SHOWN, encoding_counts, print_json
 from codebase_mcp.cli.shell import CHECK_MS, identity_here
 from codebase_mcp.cli.terminal import console
 from codebase_mcp.cli.tool_commands import in_commands
+from codebase_mcp.database.naming import DEFAULT_ID
 from codebase_mcp.index.inventory import RepositoryFacts
 from codebase_mcp.index.queue import NO_WORKER
 from codebase_mcp.settings.loading import Settings
 from codebase_mcp.tools.text import counted
+from codebase_mcp.values import matches
 
 # What a person should know about an index that is not ready.
 _NOTES = {
@@ -50,14 +54,16 @@ async def status(options: argparse.Namespace, settings: Settings) -> int:
         notices = model_notices(repositories, app.models)
         secondary = await secondary_state(app, project)
         indexing = await indexing_state(app, options.project, identity=identity)
+    chosen, left_out = _chosen(facts, options)
+    shown = chosen[0].repositories if chosen else ()
     if options.json:
-        content = [_as_json(r) | _state_json(states.get(r.id)) for r in repositories]
-        return print_json(content)
+        return print_json([_as_json(r) | _state_json(states.get(r.id)) for r in shown])
     if not repositories and not indexing.progress.is_indexing:
         console.print("Nothing is indexed yet. Run: codebase-mcp index PATH")
         return 0
-    for repository in repositories:
+    for repository in shown:
         _show(repository, states.get(repository.id))
+    _show_count(chosen, left_out, options)
     _show_indexing(indexing, has_worker=indexing.has_worker or has_started_worker)
     if secondary is not None:
         console.print(f"secondary model: {in_words(secondary)}", style="dim")
@@ -72,6 +78,7 @@ async def projects(options: argparse.Namespace, settings: Settings) -> int:
         listed = await app.projects()
     if options.project is not None:
         listed = [facts for facts in listed if facts.project.project_id == options.project]
+    listed, left_out = _chosen(listed, options)
     if options.json:
         return print_json([_project_json(facts) for facts in listed])
     whole_path = Column("repository", overflow="fold")
@@ -90,7 +97,48 @@ async def projects(options: argparse.Namespace, settings: Settings) -> int:
         if not facts.repositories:
             table.add_row(label, "—", "0", "0", "never")
     console.print(table)
+    _show_count(listed, left_out, options)
     return 0
+
+
+def _chosen(
+    listed: Sequence[ProjectFacts], options: argparse.Namespace
+) -> tuple[list[ProjectFacts], int]:
+    """The projects with the repositories to show, and how many more there are.
+
+    A project without any is shown unless patterns are given, which may fit its name.
+    """
+    is_for_person = sys.stdout.isatty() and not options.json
+    room = options.limit or (SHOWN if is_for_person else sys.maxsize)
+    chosen, left_out = [], 0
+    for facts in listed:
+        project = facts.project.project_id or DEFAULT_ID
+        fitting = [
+            r
+            for r in facts.repositories
+            if matches((r.name, r.name.rpartition("/")[2], r.root, project), options.match or ())
+        ]
+        is_empty = not facts.repositories and matches((project,), options.match or ())
+        if fitting[:room] or (room and is_empty):
+            chosen.append(replace(facts, repositories=tuple(fitting[:room])))
+        left_out += len(fitting[room:])
+        room = max(room - max(len(fitting), 1), 0)
+    return chosen, left_out
+
+
+def _show_count(chosen: Sequence[ProjectFacts], left_out: int, options: argparse.Namespace) -> None:
+    """How many repositories are shown, and how to see others."""
+    shown = sum(len(facts.repositories) for facts in chosen)
+    if left_out:
+        console.print(
+            f"{shown} of {counted(shown + left_out, 'repository')} are shown: --limit N shows more,"
+            " --match PATTERN only some",
+            style="yellow",
+        )
+    elif not shown and options.match:
+        console.print("No repository fits; * stands for any characters: --match '*api*'")
+    else:
+        console.print(counted(shown, "repository"), style="dim")
 
 
 def _show(repository: RepositoryFacts, state: TreeState | None) -> None:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import argparse
 import logging
+import sys
 from contextlib import nullcontext
 from typing import Any
 
 from rich.table import Column, Table
 
 from codebase_mcp.app.app import App
-from codebase_mcp.app.background.lifespan import backfilling
+from codebase_mcp.app.background.lifespan import backfilling, refreshing
+from codebase_mcp.app.background.refresh import queue_refreshes
 from codebase_mcp.app.background.worker import Worker
-from codebase_mcp.cli.output import local_time, picked, print_json
+from codebase_mcp.cli.output import SHOWN, local_time, picked, print_json
 from codebase_mcp.cli.shell import identity_here
 from codebase_mcp.cli.terminal import console
 from codebase_mcp.errors import InvalidInput, NotFound
@@ -31,7 +33,10 @@ async def worker(options: argparse.Namespace, settings: Settings) -> int:
         async with (
             await App.open(settings) as app,
             nullcontext() if options.once else backfilling(app),
+            nullcontext() if options.once else refreshing(app),
         ):
+            if options.once and settings.refresh_minutes:
+                await queue_refreshes(app)
             worker = Worker(app, concurrency)
             await shutdown.run(worker.run(once=options.once), worker.stop_waiting)
     return 0
@@ -53,7 +58,12 @@ async def jobs(options: argparse.Namespace, settings: Settings) -> int:
     if options.json:
         content = {"jobs": [_as_json(job) for job in listed], "workers": workers}
         return print_json(content)
-    _show(listed)
+    room = options.limit or (SHOWN if sys.stdout.isatty() else len(listed))
+    _show(listed[-room:] if room else [])
+    if len(listed) > room:
+        console.print(
+            f"The newest {room} of {len(listed)} jobs are shown: --limit N", style="yellow"
+        )
     if any(job.is_pending for job in listed) and not workers:
         console.print(f"{NO_WORKER}.", style="yellow")
     return 0

@@ -174,8 +174,10 @@ def _settings(options: argparse.Namespace) -> Settings:
         from codebase_mcp.source.remote import is_remote  # noqa: PLC0415
 
         is_named = getattr(options, "project", None) is not None
-        if not is_remote(options.path):
-            problems = problems_in(Path(options.path), names_project=not is_named)
+        # Of several repositories each fails by itself.
+        paths = options.paths if "paths" in options else [options.path]
+        if len(paths) == 1 and not is_remote(paths[0]):
+            problems = problems_in(Path(paths[0]), names_project=not is_named)
     return Settings.load(others=problems, **flags_in(options))
 
 

@@ -14,6 +14,8 @@ from codebase_mcp.settings.table import MAX_REPLY_CHARS
 
 # A person scrolls: only a very long list is cut.
 _CHARS_FOR_PERSON = 100_000
+SHOWN = 50
+"""The entries of a list that a terminal shows, unless more are asked for."""
 
 
 def reply_budget(settings: Settings, times: int = 1) -> int:

@@ -15,6 +15,14 @@ JOB_COMMANDS = (
         (
             number("--concurrency", "jobs to run in parallel (CODEBASE_MCP_JOBS, or 1)", 1, 64),
             flag("--once", "exit when no job is waiting or running"),
+            number(
+                "--refresh",
+                "fetch and index clones of URLs whose index is older (never)",
+                0,
+                525_600,
+                dest="refresh_minutes",
+                metavar="MINUTES",
+            ),
         ),
         project="",
         json="",
@@ -26,6 +34,9 @@ JOB_COMMANDS = (
         (
             option("action", "what to do (list the jobs)", nargs="?", choices=["cancel"]),
             option("id", "a job's number or operation id, as listed", nargs="?"),
+            number(
+                "--limit", "jobs to show, the newest (50 on a terminal, else all)", 1, 1_000_000
+            ),
         ),
         project="only of this project",
     ),

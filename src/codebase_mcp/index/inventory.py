@@ -83,10 +83,13 @@ async def load_inventory(tx: Transaction) -> tuple[RepositoryFacts, ...]:
     )
 
 
-async def load_details(tx: Transaction) -> dict[UUID, RepositoryDetails]:
-    """The details of each repository of a project."""
+async def load_details(
+    tx: Transaction, repositories: Sequence[UUID]
+) -> dict[UUID, RepositoryDetails]:
+    """The details of these repositories."""
+    names = ("failures", "uncounted", "sizes", "secrets", "encodings")
     failures, uncounted, *files = await tx.fetch_many(
-        [(_SQL[name], {}) for name in ("failures", "uncounted", "sizes", "secrets", "encodings")]
+        [(_SQL[name], {"ids": list(repositories)}) for name in names]
     )
     sizes, secrets, encodings = map(_by_repository, files)
     uncounted_files: dict[UUID, int] = dict(uncounted)

@@ -52,7 +52,7 @@ JOIN snapshot AS s ON s.repository_id = r.id AND s.active;
 -- The files that could not be indexed, by repository, each with the reason.
 SELECT s.repository_id, s.failures::text
 FROM snapshot AS s
-WHERE s.active;
+WHERE s.active AND s.repository_id = ANY(%(ids)s::uuid[]);
 
 -- name: secrets
 -- The files in which secrets are masked, with their number, by repository.
@@ -60,7 +60,7 @@ SELECT s.repository_id, f.path, b.secrets
 FROM snapshot AS s
 JOIN file AS f ON f.snapshot_id = s.id
 JOIN blob AS b ON b.id = f.blob_id
-WHERE s.active AND b.secrets > 0
+WHERE s.active AND s.repository_id = ANY(%(ids)s::uuid[]) AND b.secrets > 0
 ORDER BY f.path;
 
 -- name: encodings
@@ -69,7 +69,7 @@ SELECT s.repository_id, f.path, b.encoding
 FROM snapshot AS s
 JOIN file AS f ON f.snapshot_id = s.id
 JOIN blob AS b ON b.id = f.blob_id
-WHERE s.active AND b.encoding IS NOT NULL
+WHERE s.active AND s.repository_id = ANY(%(ids)s::uuid[]) AND b.encoding IS NOT NULL
 ORDER BY f.path;
 
 -- name: uncounted
@@ -78,7 +78,7 @@ SELECT s.repository_id, count(*)
 FROM snapshot AS s
 JOIN file AS f ON f.snapshot_id = s.id
 JOIN blob AS b ON b.id = f.blob_id
-WHERE s.active AND b.secrets IS NULL
+WHERE s.active AND s.repository_id = ANY(%(ids)s::uuid[]) AND b.secrets IS NULL
 GROUP BY s.repository_id;
 
 -- name: sizes
@@ -86,7 +86,7 @@ GROUP BY s.repository_id;
 SELECT s.repository_id, f.language, sum(f.size)::bigint
 FROM snapshot AS s
 JOIN file AS f ON f.snapshot_id = s.id
-WHERE s.active
+WHERE s.active AND s.repository_id = ANY(%(ids)s::uuid[])
 GROUP BY s.repository_id, f.language
 ORDER BY sum(f.size) DESC, f.language;
 

@@ -157,26 +157,36 @@ class JobQueue:
         ``in_roots`` the root must lie below an allowed root when the job begins, and below one of
         ``roots`` if they are given.
         """
-        repository_id = repository_id_of(project, root)
         options = {"name": name, "depth": depth, "in_roots": in_roots or None, "roots": roots}
-        arguments = {
-            "operation_id": str(uuid4()),
-            "project_id": project.project_id,
-            "schema_name": project.schema_name,
-            "repository_id": str(repository_id),
-            "root": str(root),
-            "force": force,
-        } | {key: value for key, value in options.items() if value is not None}
+        lock, arguments = _job_of(project, root, force=force, **options)
         async with self.database.catalogue() as tx:
             [[job_id]] = await tx.fetch_all(
                 _SQL["enqueue"],
                 queue=QUEUE,
                 task=TASK,
-                lock=f"{project.schema_name} {index_lock(repository_id)}",
-                args=json.dumps(arguments),
+                lock=lock,
+                args=arguments,
             )
         [job] = await self.jobs(job_id=job_id)
         return job
+
+    async def enqueue_fetches(self, clones: Sequence[tuple[Project, Path]], minutes: int) -> int:
+        """Queue a fetch and an index run of each clone; returns the number of new jobs.
+
+        Clones that had a job within the last ``minutes``, or have one that is waiting or running,
+        are left out, so that several processes may call this.
+        """
+        jobs = [_job_of(project, root, fetch=True) for project, root in clones]
+        async with self.database.catalogue() as tx:
+            await tx.lock("queue fetches")
+            return await tx.execute(
+                _SQL["enqueue_fetches"],
+                queue=QUEUE,
+                task=TASK,
+                locks=[lock for lock, _ in jobs],
+                args=[arguments for _, arguments in jobs],
+                minutes=minutes,
+            )
 
     async def jobs(
         self,
@@ -261,3 +271,19 @@ class JobQueue:
     def listener(self) -> NotificationListener:
         """Notifies a worker of new jobs; each connected listener is counted as a worker."""
         return NotificationListener(self.database, _CHANNEL, _PRESENCE)
+
+
+def _job_of(
+    project: Project, root: Path, *, force: bool = False, **options: Any
+) -> tuple[str, str]:
+    """The lock of a repository's jobs, and the arguments of a job; options of None are left out."""
+    repository_id = repository_id_of(project, root)
+    arguments = {
+        "operation_id": str(uuid4()),
+        "project_id": project.project_id,
+        "schema_name": project.schema_name,
+        "repository_id": str(repository_id),
+        "root": str(root),
+        "force": force,
+    } | {key: value for key, value in options.items() if value is not None}
+    return f"{project.schema_name} {index_lock(repository_id)}", json.dumps(arguments)

@@ -11,6 +11,36 @@ SET args = procrastinate_jobs.args || excluded.args || jsonb_build_object(
     )
 RETURNING id
 
+-- name: enqueue_fetches
+-- Add a job for each clone that has none and had none lately. The one before it is deleted: only
+-- the last is of interest.
+WITH due AS (
+    SELECT clone.lock, clone.args
+    FROM unnest(%(locks)s::text[], %(args)s::text[]) AS clone (lock, args)
+    WHERE NOT EXISTS (
+        SELECT
+        FROM procrastinate_jobs AS j
+        LEFT JOIN procrastinate_events AS e ON e.job_id = j.id
+        WHERE j.queue_name = %(queue)s
+          AND j.lock = clone.lock
+          AND (
+              j.status IN ('todo', 'doing')
+              OR e.at > now() - make_interval(mins => %(minutes)s)
+          )
+    )
+), former AS (
+    DELETE FROM procrastinate_jobs AS j
+    USING due
+    WHERE j.queue_name = %(queue)s
+      AND j.lock = due.lock
+      AND j.args ? 'fetch'
+)
+INSERT INTO procrastinate_jobs (queue_name, task_name, lock, queueing_lock, args)
+SELECT %(queue)s, %(task)s, due.lock, due.lock, due.args::jsonb
+FROM due
+ON CONFLICT (queueing_lock) WHERE status = 'todo'::procrastinate_job_status
+DO NOTHING
+
 -- name: jobs
 -- Some jobs, or all of them: the newest last.
 SELECT j.id, (j.args ->> 'operation_id')::uuid, j.args ->> 'project_id', j.args ->> 'schema_name',

@@ -283,6 +283,28 @@ class SettingValues:
     watch: bool = _indexing(
         False, YES_OR_NO, "Watch the files of all indexed repositories while the server runs."
     )
+    refresh_minutes: int = _indexing(
+        0,
+        whole_number(0, 525_600),
+        "Minutes after which servers and workers fetch and index a clone of a URL again; 0: never.",
+        flag_name="--refresh",
+    )
+    github_token: str | None = _indexing(
+        None,
+        TEXT,
+        "Token that lists and clones the repositories of an organisation on GitHub.",
+        variable="GITHUB_TOKEN",
+        is_secret=True,
+        has_flag=False,
+    )
+    gitlab_token: str | None = _indexing(
+        None,
+        TEXT,
+        "Token that lists and clones the repositories of a group on GitLab.",
+        variable="GITLAB_TOKEN",
+        is_secret=True,
+        has_flag=False,
+    )
     include_secrets: tuple[str, ...] = _indexing(
         (), PATTERNS, "Files to index with the secrets in them; a repository cannot set it."
     )

@@ -28,7 +28,11 @@ _POLL_S = 0.1
 _BRANCH = "codebase-mcp.branch"
 _DEPTH = "codebase-mcp.depth"
 _NAME = "codebase-mcp.name"
+_TOKEN = "codebase-mcp.token"
 _FULL = "full"
+
+# The code hosts whose token may be used to fetch.
+GITHUB, GITLAB = "github", "gitlab"
 
 _BRANCHES = "refs/heads/"
 _NAMED = (_BRANCHES, "refs/tags/")
@@ -38,12 +42,20 @@ _NO_REF = re.compile(r"[\x00-\x20~^:?*\[\\\x7f]|\.\.|@\{|//|^[-/.]|[/.]$|/\.|\.l
 
 @dataclass(frozen=True, slots=True)
 class CloneOptions:
-    """What to fetch of a repository; None means the earlier option, or the default."""
+    """What to fetch of a repository; None means the earlier option, or the default.
+
+    ``token`` is the kind of code host whose token may read it: ``GITHUB`` or ``GITLAB``.
+    """
 
     branch: str | None = None
     depth: int | None = None
     full: bool = False
     name: str | None = None
+    token: str | None = None
+
+
+class EmptyRepository(InvalidInput):
+    """The repository has no commit on its default branch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +78,7 @@ def clone_path(remote: Remote, clones: Path) -> Path:
 def is_cloned(remote: Remote, clones: Path) -> bool:
     """Whether there is a clone of exactly this repository."""
     folder = clone_path(remote, clones)
-    return _is_clone(folder) and _origin(folder) == remote.identity
+    return _is_clone(folder) and _is_of(remote, folder)
 
 
 def fetch(remote: Remote, clones: Path, options: CloneOptions, transfer: Transfer) -> Clone:
@@ -138,7 +150,7 @@ def _clone(folder: Path, options: CloneOptions, transfer: Transfer) -> Clone:
 
 def _update(folder: Path, options: CloneOptions, transfer: Transfer) -> Clone:
     url = transfer.remote.url
-    if _origin(folder) != transfer.remote.identity:
+    if not _is_of(transfer.remote, folder):
         raise Conflict(
             f"The folder for {url} holds the clone of another repository",
             hint="This file system ignores case. Clone the repository yourself, and index that"
@@ -195,7 +207,8 @@ class _Git:
         if not is_current:
             self._fetch(tip, depth)
         branch = self._move_head(tip, depth)
-        for name, value in ((_BRANCH, options.branch), (_NAME, options.name), (_DEPTH, depth)):
+        kept = {_BRANCH: options.branch, _NAME: options.name, _TOKEN: options.token, _DEPTH: depth}
+        for name, value in kept.items():
             if value is not None:
                 self.run("config", name, value)
         return branch
@@ -218,7 +231,7 @@ class _Git:
                 return _RemoteRef(ref, commit)
         if branch is not None:
             raise _no_branch(branch, self._remote)
-        raise InvalidInput.of(
+        raise EmptyRepository.of(
             "path",
             url,
             f"{url} has no commit on its default branch",
@@ -284,14 +297,23 @@ def _is_clone(folder: Path) -> bool:
     return (folder / "HEAD").is_file()
 
 
-def _origin(folder: Path) -> str | None:
-    """The identity of the remote of a clone; read without git."""
+def origin_of(folder: Path) -> tuple[Remote, str | None] | None:
+    """The remote of a clone, without credentials, and the kind of token that may read it.
+
+    None if this is no clone of ours. Read without git.
+    """
     try:
         text = (folder / "config").read_text()
         url = re.search(r"^\s*url = (\S+)$", text, re.MULTILINE)
-        return parse_remote(url[1]).identity if url else None
+        token = re.search(r"^\s*token = (\w+)$", text, re.MULTILINE)
+        return (parse_remote(url[1]), token and token[1]) if url else None
     except (OSError, UnicodeDecodeError, InvalidInput):
         return None
+
+
+def _is_of(remote: Remote, folder: Path) -> bool:
+    origin = origin_of(folder)
+    return origin is not None and origin[0].identity == remote.identity
 
 
 def _partial_path(folder: Path) -> Path:

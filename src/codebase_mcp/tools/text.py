@@ -38,7 +38,8 @@ def moment(at: datetime) -> str:
 
 def counted(count: int, noun: str) -> str:
     """A number with its noun."""
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+    plural = f"{noun[:-1]}ies" if noun.endswith("ry") else f"{noun}s"
+    return f"{count} {noun if count == 1 else plural}"
 
 
 def compact(value: Any) -> str:

@@ -54,7 +54,7 @@ def test_a_shell_completes_commands_actions_options_and_paths(ask: Ask) -> None:
     assert ask("log-s") == {"log-search"}
     assert {"list", "add", "update"} <= ask("tasks", "")
     assert {"start", "show"} == ask("tasks", "s") - {"sources", "songs.txt"}
-    assert ask("index", "--fo") == {"--force"}
+    assert ask("index", "--fo") == {"--force", "--forks"}
     assert ask("symbol", "call") == {"callers", "callees"}
     assert ask("index", "so") == {"sources"}  # a directory is meant
     assert ask("import", "son") == {"songs.txt"}

@@ -36,6 +36,7 @@ def background_lifespan(
             if slots:
                 await stack.enter_async_context(working(app, slots))
                 await stack.enter_async_context(backfilling(app))
+                await stack.enter_async_context(refreshing(app))
             if settings.watch:
                 await stack.enter_async_context(watching(app))
             yield
@@ -82,6 +83,18 @@ async def backfilling(app: App) -> AsyncIterator[None]:
 
     backfill = Backfill(app.database, app.models)
     async with running(backfill.run_forever(), "The backfill of the secondary model"):
+        yield
+
+
+@asynccontextmanager
+async def refreshing(app: App) -> AsyncIterator[None]:
+    """Queue updates of clones that are older than the setting allows, if it does."""
+    if not app.settings.refresh_minutes:
+        yield
+        return
+    from codebase_mcp.app.background.refresh import refresh_forever  # noqa: PLC0415 - seldom used
+
+    async with running(refresh_forever(app), "The refresh of clones"):
         yield
 
 

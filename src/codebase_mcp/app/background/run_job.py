@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -20,6 +21,7 @@ from procrastinate.retry import BaseRetryStrategy, RetryDecision
 
 from codebase_mcp.access.identity import ANONYMOUS, Access, Identity
 from codebase_mcp.app.app import App
+from codebase_mcp.app.clones import update_clone
 from codebase_mcp.database.jobs import JobsConnector, OwnJobs
 from codebase_mcp.database.naming import DEFAULT_ID
 from codebase_mcp.errors import CodebaseError, DatabaseUnavailable, IndexingFailed, InternalError
@@ -112,6 +114,8 @@ async def _run_job(app: App, context: JobContext, arguments: dict[str, Any]) -> 
 
 
 async def _index(app: App, arguments: dict[str, Any]) -> None:
+    if arguments.get("fetch"):
+        await update_clone(app.settings, Path(arguments["root"]))
     report = await app.index(
         arguments["root"],
         arguments["project_id"] or DEFAULT_ID,

@@ -21,6 +21,7 @@ from codebase_mcp.index.commits import load_refs
 from codebase_mcp.index.inventory import load_details, load_inventory
 from codebase_mcp.tools.callers import identity_in
 from codebase_mcp.tools.rules import check_repository_id
+from codebase_mcp.web.pages.listing import Listed, listed
 from codebase_mcp.web.pages.site import DONE, Site, form_of, projects_of, redirect, require
 
 if TYPE_CHECKING:
@@ -35,6 +36,9 @@ _CHECK_S = 0.5
 # How often a page gets the progress of a run, and how often it is checked for a new run.
 _RUNNING_S, _IDLE_S = 0.4, 2.0
 _LANGUAGES = 7
+# Repositories on a page, and runs that are shown above them.
+_PER_PAGE, _RUNS = 20, 5
+_DONE = ("success", "partial")
 # The most files that are listed as failed, or as holding secrets.
 _FILES = 100
 
@@ -56,15 +60,24 @@ async def index(site: Site, request: Request) -> Response:
     projects = await projects_of(site, request)
     app = await site.holder.get()
     try:
-        shown = await site.run(
-            request, "project", lambda app, user: _shown(app, projects.chosen, user)
+        part, shown = await site.run(
+            request, "project", lambda app, user: _shown(app, projects.chosen, user, request)
         )
         progress = await _progress(app, projects.chosen, identity_in(request))
     except ProjectNotFound:
         if request.query_params.get("project"):
             raise
-        shown, progress = [], {"state": None, "jobs": {}}  # the default project, never indexed
-    return site.page(request, "index.html", projects=projects, shown=shown, most=_FILES, **progress)
+        # The default project, never indexed.
+        part, shown, progress = Listed([], 0, 0, 1, 1), [], {"state": None}
+    return site.page(
+        request,
+        "index.html",
+        projects=projects,
+        part=part,
+        shown=shown,
+        most=_FILES,
+        **progress,
+    )
 
 
 async def events(site: Site, request: Request) -> Response:
@@ -148,13 +161,17 @@ async def _cancel(app: App, project_id: str | None, repository: UUID, identity: 
     await app.jobs.cancel([job.id for job in jobs if job.is_pending])
 
 
-async def _shown(app: App, project_id: str, identity: Identity) -> list[Shown]:
+async def _shown(
+    app: App, project_id: str, identity: Identity, request: Request
+) -> tuple[Listed[RepositoryFacts], list[Shown]]:
+    """The repositories on the page of the address, and what the page shows of each."""
     async with app.enter(project_id, identity, readonly=True) as opened:
         inventory = await load_inventory(opened.tx)
-        details = await load_details(opened.tx)
-        refs = {facts.id: await load_refs(opened.tx, facts.id) for facts in inventory}
+        part = listed(request, inventory, lambda facts: (facts.name, facts.root), _PER_PAGE)
+        details = await load_details(opened.tx, [facts.id for facts in part.items])
+        refs = {facts.id: await load_refs(opened.tx, facts.id) for facts in part.items}
     states = await app.freshness.check(opened.project, budget_s=_CHECK_S)
-    return [
+    return part, [
         Shown(
             facts,
             details[facts.id],
@@ -162,7 +179,7 @@ async def _shown(app: App, project_id: str, identity: Identity) -> list[Shown]:
             refs[facts.id],
             _largest(details[facts.id].sizes),
         )
-        for facts in inventory
+        for facts in part.items
     ]
 
 
@@ -170,7 +187,22 @@ async def _progress(app: App, project_id: str, identity: Identity) -> dict[str, 
     """The values of the progress template: index runs, and the repositories with pending jobs."""
     state = await indexing_state(app, project_id, identity=identity)
     jobs = await app.jobs.jobs(state.project.schema_name)
-    return {"state": state, "jobs": {job.repository_id for job in jobs if job.is_pending}}
+    progress = [(one, one.progress) for one in state.repositories]
+    running = [one for one, now in progress if now.is_indexing]
+    running.sort(key=lambda one: one.progress.phase == "waiting")
+    failed = [
+        one
+        for one, now in progress
+        if not now.is_indexing and now.last_run and now.last_run.status not in _DONE
+    ]
+    return {
+        "state": state,
+        "jobs": {job.repository_id for job in jobs if job.is_pending},
+        "running": running[:_RUNS],
+        "more_running": len(running[_RUNS:]),
+        "failed": failed[:_RUNS],
+        "more_failed": len(failed[_RUNS:]),
+    }
 
 
 def _largest(sizes: Mapping[str, int]) -> list[tuple[str, int]]:

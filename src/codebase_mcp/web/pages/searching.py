@@ -29,6 +29,7 @@ from codebase_mcp.tools.rules import check_query, check_ref, check_repository_id
 from codebase_mcp.web.pages import finding
 from codebase_mcp.web.pages.finding import OPTIONS
 from codebase_mcp.web.pages.html import Line, coloured
+from codebase_mcp.web.pages.listing import listed
 from codebase_mcp.web.pages.site import Projects, Site, projects_of, require
 
 if TYPE_CHECKING:
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
 FILTERS = ("repository", "language", "directory", "kind", "ref")
 # A page shows as many results as fit on two screens.
 _SHOWN, _MOST = 10, 50
+# Indexed repositories on a page.
+_PER_PAGE = 50
 # Lines of the first results, and of the results after them.
 _LINES, _FEWER_LINES, _FIRST = 18, 6, 3
 _CODE_CHARS = 3_000
@@ -67,15 +70,16 @@ class Result:
 
 async def home(site: Site, request: Request) -> Response:
     """The search box, and the indexed repositories."""
-    projects = await projects_of(site, request)
-    return site.page(request, "search.html", **_frame(projects), found=None)
+    # A filter is for all projects, also if there are hundreds.
+    projects = await projects_of(site, request, every=bool(request.query_params.get("match")))
+    return site.page(request, "search.html", **_frame(request, projects), found=None)
 
 
 async def search(site: Site, request: Request) -> Response:
     """The answer to a question, as a whole page."""
     projects = await projects_of(site, request)
     answer = await _answer(site, request, projects.chosen)
-    return site.page(request, "search.html", **_frame(projects), found=answer)
+    return site.page(request, "search.html", **_frame(request, projects), found=answer)
 
 
 async def results(site: Site, request: Request) -> Response:
@@ -88,8 +92,20 @@ async def results(site: Site, request: Request) -> Response:
     return HTMLResponse(html, headers={"Cache-Control": "no-store"})
 
 
-def _frame(projects: Projects) -> dict[str, Any]:
-    return {"projects": projects, "chosen": projects.chosen, "kinds": [*FileKind]}
+def _frame(request: Request, projects: Projects) -> dict[str, Any]:
+    rows = [(project, one) for project in projects.all for one in project["repositories"]]
+    indexed = listed(
+        request,
+        rows,
+        lambda row: (row[1]["name"], row[1]["root"], row[0]["name"], row[0]["project_id"]),
+        _PER_PAGE,
+    )
+    return {
+        "projects": projects,
+        "chosen": projects.chosen,
+        "kinds": [*FileKind],
+        "indexed": indexed,
+    }
 
 
 async def _answer(site: Site, request: Request, chosen: str) -> dict[str, Any] | None:

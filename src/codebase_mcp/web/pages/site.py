@@ -221,13 +221,21 @@ class Site:
 
 
 async def projects_of(
-    site: Site, request: Request, asked: Mapping[str, str] | None = None
+    site: Site, request: Request, asked: Mapping[str, str] | None = None, *, every: bool = False
 ) -> Projects:
     """The project that is asked for, by the address unless by the fields of a form; else the
     caller's, or if nothing is indexed in it, the project that was indexed last.
+
+    The newest projects are listed, or ``every`` one.
     """
-    reply = await site.call(request, "project", operation="list", limit=_MOST_PROJECTS)
+    page: dict[str, Any] = {"operation": "list", "limit": _MOST_PROJECTS}
+    reply = await site.call(request, "project", **page)
     listed = _with_ids(reply)
+    cursor = reply["next_cursor"]
+    while every and cursor:
+        further = await site.call(request, "project", **page, cursor=cursor)
+        listed += _with_ids(further)
+        cursor = further["next_cursor"]
     chosen_id = (request.query_params if asked is None else asked).get("project", "").strip()
     if not chosen_id:
         current = reply.get("project_id") or DEFAULT_ID
