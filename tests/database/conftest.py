@@ -3,6 +3,7 @@ project whose records are anchored to its code."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pwd
 import shutil
@@ -121,39 +122,41 @@ def start_client(open_folder: Path) -> Iterator[Callable[..., Client]]:
 
 
 class PlainServer:
-    """A PostgreSQL as an administrator would run it, on a socket, trusting everybody."""
+    """A PostgreSQL as an administrator would run it, on a socket, trusting everybody.
 
-    def __init__(self, folder: Path, package: Path) -> None:
+    With a ``primary`` it is a streaming standby of that one, which has to run.
+    """
+
+    def __init__(self, folder: Path, package: Path, primary: PlainServer | None = None) -> None:
         self.folder = folder
         self._programs = package / "pginstall18" / "bin"
         self._user = service_user()
         self._process: subprocess.Popen[bytes] | None = None
         if self._user is not None:
             shutil.chown(folder, self._user)
-        self._run(
-            str(find_package() / "pginstall18" / "bin" / "initdb"),
-            "-D",
-            f"{folder}/data",
-            "-U",
-            "postgres",
-            "--auth=trust",
-            "--no-sync",
-            "--locale=C",
-            "-E",
-            "UTF8",
-        )
+        data = ("-D", f"{folder}/data", "-U", "postgres", "--no-sync")
+        if primary is None:
+            self._run("initdb", *data, "--auth=trust", "--locale=C", "-E", "UTF8")
+        else:
+            self._run("pg_basebackup", *data, "-h", str(primary.folder), "-R", "-c", "fast")
 
     def start(self) -> None:
         options = ("-k", str(self.folder), "-c", "listen_addresses=", "-c", "fsync=off")
-        self._process = start_logging(
-            [self._programs / "postgres", "-D", self.folder / "data", *options], self.folder, READY
-        )
+        command = [self._programs / "postgres", "-D", self.folder / "data", *options]
+        self._process = start_logging(command, self.folder, "ready to accept")
 
     def stop(self, death: signal.Signals = signal.SIGINT) -> None:
         if self._process is not None:
             self._process.send_signal(death)
             self._process.wait()
             self._process = None
+
+    def signal_all(self, number: signal.Signals) -> None:
+        """Send a signal to all processes of the server."""
+        for process in Path("/proc").glob("[0-9]*"):
+            with contextlib.suppress(OSError):
+                if (process / "cwd").readlink() == self.folder / "data":
+                    os.kill(int(process.name), number)
 
     def url(self, database: str = "postgres", user: str = "postgres") -> str:
         return f"postgresql://{user}:secret-word@/{database}?host={self.folder}"
@@ -163,7 +166,8 @@ class PlainServer:
             for statement in statements:
                 connection.execute(statement.encode())
 
-    def _run(self, *command: str) -> None:
+    def _run(self, program: str, *options: str) -> None:
+        command = [find_package() / "pginstall18" / "bin" / program, *options]
         subprocess.run(command, check=True, capture_output=True, user=self._user)
 
 
