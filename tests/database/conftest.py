@@ -46,6 +46,8 @@ WHERE record_id = %(record_id)s
 ORDER BY ordinal
 """
 
+PROGRAMS = find_package() / "pginstall18" / "bin"
+
 # What PostgreSQL says when it can be asked.
 READY = "ready to accept connections"
 
@@ -124,12 +126,22 @@ def start_client(open_folder: Path) -> Iterator[Callable[..., Client]]:
 class PlainServer:
     """A PostgreSQL as an administrator would run it, on a socket, trusting everybody.
 
-    With a ``primary`` it is a streaming standby of that one, which has to run.
+    With a ``primary`` it is a streaming standby of that one, which has to run. ``options`` are
+    further ones of the server.
     """
 
-    def __init__(self, folder: Path, package: Path, primary: PlainServer | None = None) -> None:
+    port = 5432
+
+    def __init__(
+        self,
+        folder: Path,
+        programs: Path,
+        primary: PlainServer | None = None,
+        options: Sequence[str] = ("listen_addresses=",),
+    ) -> None:
         self.folder = folder
-        self._programs = package / "pginstall18" / "bin"
+        self._programs = programs
+        self._options = ("fsync=off", *options)
         self._user = service_user()
         self._process: subprocess.Popen[bytes] | None = None
         if self._user is not None:
@@ -141,8 +153,9 @@ class PlainServer:
             self._run("pg_basebackup", *data, "-h", str(primary.folder), "-R", "-c", "fast")
 
     def start(self) -> None:
-        options = ("-k", str(self.folder), "-c", "listen_addresses=", "-c", "fsync=off")
-        command = [self._programs / "postgres", "-D", self.folder / "data", *options]
+        options = [part for option in self._options for part in ("-c", option)]
+        place = ["-D", self.folder / "data", "-k", self.folder, "-p", str(self.port)]
+        command = [self._programs / "postgres", *place, *options]
         self._process = start_logging(command, self.folder, "ready to accept")
 
     def stop(self, death: signal.Signals = signal.SIGINT) -> None:
@@ -159,7 +172,7 @@ class PlainServer:
                     os.kill(int(process.name), number)
 
     def url(self, database: str = "postgres", user: str = "postgres") -> str:
-        return f"postgresql://{user}:secret-word@/{database}?host={self.folder}"
+        return f"postgresql://{user}:secret-word@/{database}?host={self.folder}&port={self.port}"
 
     def execute(self, *statements: str, database: str = "postgres") -> None:
         with psycopg.connect(self.url(database), autocommit=True) as connection:
@@ -167,7 +180,9 @@ class PlainServer:
                 connection.execute(statement.encode())
 
     def _run(self, program: str, *options: str) -> None:
-        command = [find_package() / "pginstall18" / "bin" / program, *options]
+        # A copy of the server without pgvector has nothing else.
+        programs = self._programs if (self._programs / program).exists() else PROGRAMS
+        command = [programs / program, *options]
         subprocess.run(command, check=True, capture_output=True, user=self._user)
 
 
@@ -198,7 +213,7 @@ def service_user() -> int | None:
 def plain_server(scratch: Path) -> Iterator[PlainServer]:
     """One plain server with pgvector for the run; each test makes a database of its own."""
     with tempfile.TemporaryDirectory(prefix="cbm-", dir=scratch) as name:
-        server = PlainServer(Path(name), find_package())
+        server = PlainServer(Path(name), PROGRAMS)
         server.start()
         yield server
         server.stop()
@@ -217,7 +232,7 @@ def database_name(plain_server: PlainServer) -> Iterator[str]:
 def own_server(scratch: Path) -> Iterator[PlainServer]:
     """A plain server that a test may stop and kill."""
     with tempfile.TemporaryDirectory(prefix="cbm-", dir=scratch) as name:
-        server = PlainServer(Path(name), find_package())
+        server = PlainServer(Path(name), PROGRAMS)
         server.start()
         yield server
         server.stop()

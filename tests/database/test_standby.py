@@ -20,7 +20,6 @@ from codebase_mcp.app.context import ContextQuestion
 from codebase_mcp.app.scopes import again_if_lost
 from codebase_mcp.app.text_scan import TextQuestion
 from codebase_mcp.database import standby as module
-from codebase_mcp.database.placement import find_package
 from codebase_mcp.database.transaction import Transaction
 from codebase_mcp.errors import DatabaseUnavailable, StandbyLost
 from codebase_mcp.records.tasks import create_task
@@ -28,7 +27,7 @@ from codebase_mcp.search.text_pattern import TextQuery
 from codebase_mcp.settings.loading import Settings
 from codebase_mcp.symbols.answer import SymbolQuestion
 
-from .conftest import PlainServer
+from .conftest import PROGRAMS, PlainServer
 
 pytestmark = pytest.mark.anyio
 
@@ -67,11 +66,11 @@ def pair(scratch: Path) -> Iterator[Pair]:
         tempfile.TemporaryDirectory(prefix="cbm-", dir=scratch) as first,
         tempfile.TemporaryDirectory(prefix="cbm-", dir=scratch) as second,
     ):
-        primary = PlainServer(Path(first), find_package())
+        primary = PlainServer(Path(first), PROGRAMS)
         primary.start()
         primary.execute("CREATE ROLE code LOGIN", "CREATE DATABASE code OWNER code")
         primary.execute("CREATE EXTENSION vector", database="code")
-        standby = PlainServer(Path(second), find_package(), primary)
+        standby = PlainServer(Path(second), PROGRAMS, primary)
         standby.start()
         yield Pair(primary, standby)
         standby.signal_all(signal.SIGCONT)
@@ -333,7 +332,7 @@ async def test_a_standby_that_is_promoted_is_left_alone(
     assert (await app.search(QUESTION, "shop")).answer.hits
 
     with tempfile.TemporaryDirectory(prefix="cbm-", dir=scratch) as folder:
-        other = PlainServer(Path(folder), find_package(), pair.standby)
+        other = PlainServer(Path(folder), PROGRAMS, pair.standby)
         other.start()
         async with opened(settings, pair, pair.url(other)) as misled:
             assert await fault_of(misled) == (
