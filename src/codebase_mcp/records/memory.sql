@@ -13,65 +13,56 @@ ARRAY(
 SELECT set_config('plan_cache_mode', 'force_custom_plan', true);
 
 -- name: store
--- Store an observation. If one with the same content exists, count it once more and add the tags.
-WITH stored AS (
-    INSERT INTO observation AS o (id, content, content_hash, type, tags, session_id, model, terms,
-                                  lex)
-    VALUES (%(id)s, %(content)s, %(hash)s, %(type)s, %(tags)s::text[], %(session_id)s, %(model)s,
-            %(terms)s::integer[], %(lex)s::sparsevec)
-    ON CONFLICT (content_hash) DO UPDATE
-    SET tags = (o.tags || ARRAY(
-            SELECT added.tag
-            FROM unnest(excluded.tags) WITH ORDINALITY AS added (tag, place)
-            WHERE added.tag <> ALL(o.tags)
-            ORDER BY added.place))[:%(most_tags)s],
-        session_id = coalesce(o.session_id, excluded.session_id),
-        times_stored = o.times_stored + 1,
-        stored_at = clock_timestamp()
-    RETURNING o.id, o.tags
-), meant AS (
-    INSERT INTO observation_vector (observation_id, ordinal, dense)
-    SELECT stored.id, made.place - 1, made.dense::halfvec
-    FROM stored
-    CROSS JOIN unnest(%(dense)s::text[]) WITH ORDINALITY AS made (dense, place)
-    WHERE stored.id = %(id)s
-)
-SELECT id, tags
-FROM stored;
+-- Store an observation, or count the one with the same content once more.
+INSERT INTO observation AS o (id, content, content_hash, type, tags, session_id, model, terms, lex)
+VALUES (%(id)s, %(content)s, %(hash)s, %(type)s, %(tags)s::text[], %(session_id)s, %(model)s,
+        %(terms)s::integer[], %(lex)s::sparsevec)
+ON CONFLICT (content_hash) DO UPDATE
+SET session_id = coalesce(o.session_id, excluded.session_id),
+    times_stored = o.times_stored + 1,
+    stored_at = excluded.stored_at
+RETURNING o.id, o.tags;
 
--- name: renew
--- Replace the terms and vectors of observations: of those made by another model, or of all with
--- ``anyway``. Rows that another transaction has locked are skipped.
-WITH due AS (
-    SELECT id
-    FROM observation
-    WHERE id = ANY(%(ids)s::uuid[]) AND (%(anyway)s OR model <> %(model)s)
-    FOR UPDATE SKIP LOCKED
-), words AS (
-    UPDATE observation AS o
-    SET model = %(model)s, terms = made.terms::integer[], lex = made.lex::sparsevec
-    FROM unnest(%(ids)s::uuid[], %(terms)s::text[], %(lex)s::text[]) AS made (id, terms, lex)
-    JOIN due ON due.id = made.id
-    WHERE o.id = made.id
-), vectors AS (
-    SELECT made.id, made.ordinal, made.dense::halfvec AS dense
-    FROM unnest(%(owners)s::uuid[], %(ordinals)s::integer[], %(dense)s::text[])
-        AS made (id, ordinal, dense)
-    JOIN due ON due.id = made.id
-), spent AS (
-    DELETE FROM observation_vector AS v
-    USING due
-    WHERE v.observation_id = due.id
-      AND NOT EXISTS (
-          SELECT
-          FROM vectors
-          WHERE vectors.id = v.observation_id AND vectors.ordinal = v.ordinal)
-)
+-- name: store_vectors
+-- The vectors of a new observation.
 INSERT INTO observation_vector (observation_id, ordinal, dense)
-SELECT id, ordinal, dense
-FROM vectors
-ON CONFLICT (observation_id, ordinal) DO UPDATE
-SET dense = excluded.dense;
+SELECT o.id, made.place - 1, made.dense::halfvec
+FROM observation AS o
+CROSS JOIN unnest(%(dense)s::text[]) WITH ORDINALITY AS made (dense, place)
+WHERE o.id = %(id)s;
+
+-- name: set_tags
+-- Replace the tags of an observation.
+UPDATE observation
+SET tags = %(tags)s::text[]
+WHERE id = %(id)s;
+
+-- name: lock_due
+-- Lock the observations to renew: those made by another model, or all with ``anyway``. Rows that
+-- another transaction has locked are skipped.
+SELECT id
+FROM observation
+WHERE id = ANY(%(ids)s::uuid[]) AND (%(anyway)s OR model <> %(model)s)
+FOR UPDATE SKIP LOCKED;
+
+-- name: renew_words
+-- Replace the terms of locked observations.
+UPDATE observation AS o
+SET model = %(model)s, terms = made.terms::integer[], lex = made.lex::sparsevec
+FROM unnest(%(ids)s::uuid[], %(terms)s::text[], %(lex)s::text[]) AS made (id, terms, lex)
+WHERE o.id = made.id;
+
+-- name: delete_vectors
+-- Delete the vectors of locked observations.
+DELETE FROM observation_vector
+WHERE observation_id = ANY(%(ids)s::uuid[]);
+
+-- name: renew_vectors
+-- The new vectors of locked observations.
+INSERT INTO observation_vector (observation_id, ordinal, dense)
+SELECT made.id, made.ordinal, made.dense::halfvec
+FROM unnest(%(owners)s::uuid[], %(ordinals)s::integer[], %(dense)s::text[])
+    AS made (id, ordinal, dense);
 
 -- name: import
 -- Import observations whose id and content do not exist yet.

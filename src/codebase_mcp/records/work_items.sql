@@ -31,7 +31,7 @@ WITH parent AS (
     SELECT %(id)s, %(item_type)s, %(title)s, %(description)s, %(status)s, parent.id,
            coalesce(parent.path, '') || %(id)s || '/', now, now,
            CASE WHEN %(status)s = 'completed' THEN now END
-    FROM clock_timestamp() AS now
+    FROM statement_timestamp() AS now
     LEFT JOIN parent ON true
     WHERE %(parent_id)s::uuid IS NULL OR parent.item_type = ANY(%(above)s)
     RETURNING id, item_type, title, description, status, parent_id, path, created_at, updated_at,
@@ -63,7 +63,7 @@ SET title = coalesce(%(title)s, title),
                 AND description IS DISTINCT FROM %(description)s)
             THEN greatest(now, updated_at)
         ELSE updated_at END
-FROM clock_timestamp() AS now
+FROM statement_timestamp() AS now
 WHERE id = %(id)s
 RETURNING {columns};
 
