@@ -27,7 +27,13 @@ from codebase_mcp.app.app import App
 from codebase_mcp.database.migrate import join_cluster, migrate
 from codebase_mcp.errors import DatabaseUnavailable, ProjectNotFound
 from codebase_mcp.records.anchoring import CodeReference
-from codebase_mcp.records.tasks import create_task
+from codebase_mcp.records.entities import create_entity, update_entity
+from codebase_mcp.records.entity_types import register_entity_type
+from codebase_mcp.records.memory import ObservationText, prepare, store_observation
+from codebase_mcp.records.memory_search import MemoryFilters, ask, search_observations
+from codebase_mcp.records.sessions import open_agent, track_execution
+from codebase_mcp.records.tasks import create_task, get_task, update_task
+from codebase_mcp.records.work_items import create_work_item
 from codebase_mcp.settings.loading import Settings
 
 from .conftest import PlainServer
@@ -181,6 +187,44 @@ async def test_a_tenant_is_indexed_searched_and_keeps_records(
     )
     assert {report.answer.hits[0].file_path for report in reports} == {"src/auth.py"}
     assert len(reports[0].notes[0]) > 0
+
+
+async def test_records_of_a_tenant_are_kept_whole(
+    app: App, tenants: tuple[str, str], make_repo: Callable[..., Path]
+) -> None:
+    project_id, _ = tenants
+    await app.index(make_repo(), project_id)
+    code = [CodeReference(file="src/auth.py")]
+    async with app.enter(project_id) as here:
+        task = await create_task(here.tx, "Mend the login", anchors=code)
+        await update_task(here.tx, task.id, {"status": "in-progress", "branch": "mend"})
+        agent = await open_agent(here.tx, "helper", None, None)
+        await track_execution(here.tx, agent.name, {"tool_name": "grep", "success": True}, None)
+        await register_entity_type(here.tx, "vendor", {"type": "object"})
+        entity = await create_entity(here.tx, "vendor", "acme", {}, anchors=code)
+        await update_entity(here.tx, entity.id, {"open": True}, entity.version)
+        await create_work_item(here.tx, "project", "The login", anchors=code)
+    async with app.enter(project_id, readonly=True) as here:
+        task = await get_task(here.tx, task.id)
+        assert [(event.field, event.new) for event in task.history or ()] == [
+            ("status", "need to be done"),
+            ("status", "in-progress"),
+            ("branch", "mend"),
+        ]
+        assert (task.branches, [anchor.file for anchor in task.anchors]) == (
+            ("mend",),
+            ["src/auth.py"],
+        )
+    model = await app.models.primary()
+    [prepared] = await prepare(model, [ObservationText("the login needs a salt", ("auth",))])
+    for _ in range(2):
+        async with app.enter(project_id) as here:
+            await store_observation(here.tx, model, prepared, "Insight", None)
+    question = await ask(app.models, "salt of the login")
+    async with app.enter(project_id, readonly=True) as here:
+        [found] = await search_observations(here.tx, question, MemoryFilters(), limit=5)
+        assert found.content == "the login needs a salt"
+        assert await here.tx.fetch_one("SELECT count(*) FROM observation_vector") == (1,)
 
 
 async def test_a_tenant_is_backed_up_and_restored(

@@ -3,8 +3,9 @@
 e.id, t.name, e.name, e.data::text, e.tags, e.version, e.schema_version, e.created_at,
 e.updated_at, e.deleted_at,
 ARRAY(
-    SELECT ROW(anchor.repository_id, anchor.file, anchor.symbol, anchor.commit, anchor.start_line,
-               anchor.end_line, anchor.state, anchor.reason, anchor.moved_from)
+    SELECT jsonb_build_array(
+        anchor.repository_id, anchor.file, anchor.symbol, anchor.commit, anchor.start_line,
+        anchor.end_line, anchor.state, anchor.reason, anchor.moved_from)
     FROM anchor
     WHERE anchor.record_id = e.id
     ORDER BY anchor.ordinal)

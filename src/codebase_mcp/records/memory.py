@@ -210,7 +210,10 @@ async def store_prepared(
         }
         for line, prepared in zip(lines, await prepare(model, texts), strict=True)
     ]
-    return {row[0] for row in await tx.fetch_all(_SQL["import"], lines=json.dumps(rows))}
+    stored = {row[0] for row in await tx.fetch_all(_SQL["import"], lines=json.dumps(rows))}
+    new = {row["id"]: row for row in reversed(rows) if row["id"] in stored}
+    await tx.execute(_SQL["import_vectors"], lines=json.dumps(list(new.values())))
+    return stored
 
 
 async def get_observations(
@@ -304,7 +307,9 @@ async def newest_of_each_type(
 
 async def look_after(tx: Transaction, model: Model) -> Upkeep:
     """The pending maintenance of the observations."""
-    [(mixed, vectors)] = await tx.fetch_all(_SQL["upkeep"], model=model_of(model))
+    [[mixed]], [[vectors]] = await tx.fetch_many(
+        [(_SQL["upkeep"], {"model": model_of(model)}), (_SQL["vectors"], {})]
+    )
     return Upkeep(mixed, await wants_vector_index(tx, model.facts.dimension, vectors))
 
 
@@ -318,7 +323,7 @@ async def outdated(tx: Transaction, model: Model) -> dict[UUID, ObservationText]
 async def tend_index(tx: Transaction, model: Model) -> None:
     """Build the vector index, if it is still missing or too coarse."""
     await tx.lock("memory index")
-    [(_, vectors)] = await tx.fetch_all(_SQL["upkeep"], model=model_of(model))
+    [[vectors]] = await tx.fetch_all(_SQL["vectors"])
     await maintain_vector_index(tx, model.facts.dimension, vectors)
 
 
@@ -339,17 +344,18 @@ async def renew(
         for ordinal, dense in enumerate(each.dense)
     ]
     owners, ordinals, dense = zip(*vectors, strict=True)
+    words = [
+        (_SQL["renew_words"], {"id": i, "terms": p.terms, "lex": p.lex, "model": model})
+        for i, p in due.items()
+    ]
     bound = {
         "ids": list(due),
-        "terms": [each.terms for each in due.values()],
-        "lex": [each.lex for each in due.values()],
         "owners": list(owners),
         "ordinals": list(ordinals),
         "dense": list(dense),
-        "model": model,
     }
-    names = ("renew_words", "delete_vectors", "renew_vectors")
-    await tx.fetch_many([(_SQL[name], bound) for name in names])
+    names = ("delete_vectors", "renew_vectors")
+    await tx.fetch_many([*words, *((_SQL[name], bound) for name in names)])
 
 
 async def _select(tx: Transaction, name: str, **params: object) -> list[Observation]:

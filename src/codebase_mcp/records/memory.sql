@@ -2,8 +2,9 @@
 -- The columns of an observation, the last with its anchors.
 id, content, type, tags, session_id, created_at, stored_at,
 ARRAY(
-    SELECT ROW(anchor.repository_id, anchor.file, anchor.symbol, anchor.commit, anchor.start_line,
-               anchor.end_line, anchor.state, anchor.reason, anchor.moved_from)
+    SELECT jsonb_build_array(
+        anchor.repository_id, anchor.file, anchor.symbol, anchor.commit, anchor.start_line,
+        anchor.end_line, anchor.state, anchor.reason, anchor.moved_from)
     FROM anchor
     WHERE anchor.record_id = observation.id
     ORDER BY anchor.ordinal)
@@ -46,11 +47,10 @@ WHERE id = ANY(%(ids)s::uuid[]) AND (%(anyway)s OR model <> %(model)s)
 FOR UPDATE SKIP LOCKED;
 
 -- name: renew_words
--- Replace the terms of locked observations.
-UPDATE observation AS o
-SET model = %(model)s, terms = made.terms::integer[], lex = made.lex::sparsevec
-FROM unnest(%(ids)s::uuid[], %(terms)s::text[], %(lex)s::text[]) AS made (id, terms, lex)
-WHERE o.id = made.id;
+-- Replace the terms of a locked observation.
+UPDATE observation
+SET model = %(model)s, terms = %(terms)s::integer[], lex = %(lex)s::sparsevec
+WHERE id = %(id)s;
 
 -- name: delete_vectors
 -- Delete the vectors of locked observations.
@@ -66,31 +66,23 @@ FROM unnest(%(owners)s::uuid[], %(ordinals)s::integer[], %(dense)s::text[])
 
 -- name: import
 -- Import observations whose id and content do not exist yet.
-WITH line AS (
-    SELECT id, content, decode(hash, 'hex') AS content_hash, type,
-           ARRAY(SELECT jsonb_array_elements_text(tags)) AS tags, session_id, created_at,
-           stored_at, times_stored, model, terms::integer[] AS terms, lex::sparsevec AS lex, dense
-    FROM jsonb_to_recordset(%(lines)s::text::jsonb) AS line (
-        id uuid, content text, hash text, type text, tags jsonb, session_id text,
-        created_at timestamptz, stored_at timestamptz, times_stored integer, model text,
-        terms text, lex text, dense jsonb)
-), new AS (
-    INSERT INTO observation (id, content, content_hash, type, tags, session_id, created_at,
-                             stored_at, times_stored, model, terms, lex)
-    SELECT id, content, content_hash, type, tags, session_id, created_at, stored_at, times_stored,
-           model, terms, lex
-    FROM line
-    ON CONFLICT DO NOTHING
-    RETURNING id
-), meant AS (
-    INSERT INTO observation_vector (observation_id, ordinal, dense)
-    SELECT line.id, made.place - 1, made.dense::halfvec
-    FROM line
-    JOIN new ON new.id = line.id
-    CROSS JOIN jsonb_array_elements_text(line.dense) WITH ORDINALITY AS made (dense, place)
-)
-SELECT id::text
-FROM new;
+INSERT INTO observation (id, content, content_hash, type, tags, session_id, created_at, stored_at,
+                         times_stored, model, terms, lex)
+SELECT id, content, decode(hash, 'hex'), type, ARRAY(SELECT jsonb_array_elements_text(line.tags)),
+       session_id, created_at, stored_at, times_stored, model, terms::integer[], lex::sparsevec
+FROM jsonb_to_recordset(%(lines)s::text::jsonb) AS line (
+    id uuid, content text, hash text, type text, tags jsonb, session_id text,
+    created_at timestamptz, stored_at timestamptz, times_stored integer, model text,
+    terms text, lex text)
+ON CONFLICT DO NOTHING
+RETURNING id::text;
+
+-- name: import_vectors
+-- The vectors of observations that were imported.
+INSERT INTO observation_vector (observation_id, ordinal, dense)
+SELECT line.id, made.place - 1, made.dense::halfvec
+FROM jsonb_to_recordset(%(lines)s::text::jsonb) AS line (id uuid, dense jsonb)
+CROSS JOIN jsonb_array_elements_text(line.dense) WITH ORDINALITY AS made (dense, place);
 
 -- name: get
 -- Observations by their ids.
@@ -170,11 +162,15 @@ CROSS JOIN LATERAL (
 ) AS o;
 
 -- name: upkeep
--- Whether some observations have vectors of another model, and an estimate of the number of
--- vectors.
+-- Whether some observations have vectors of another model.
 SELECT coalesce((SELECT min(model) FROM observation) <> %(model)s
-                OR (SELECT max(model) FROM observation) <> %(model)s, false),
-       (SELECT reltuples::bigint FROM pg_class WHERE oid = 'observation_vector'::regclass);
+                OR (SELECT max(model) FROM observation) <> %(model)s, false);
+
+-- name: vectors
+-- An estimate of the number of vectors.
+SELECT reltuples::bigint
+FROM pg_class
+WHERE oid = 'observation_vector'::regclass;
 
 -- name: outdated
 -- Some observations with vectors of another model.

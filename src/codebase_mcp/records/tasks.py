@@ -160,7 +160,7 @@ async def update_task(
     _, rows = await tx.fetch_many([(_SQL["lock_task"], params), (_SQL["before_update"], params)])
     if not rows:
         return await _written(tx, [], params, None)
-    status, branch, commit, is_edited, last, session_id, now = rows[0]
+    status, branch, commit, is_edited, last, session_id, now, linked_at = rows[0]
     before = {"status": status, "branch": branch, "commit": commit}
     events = [
         (field, old, changes[field])
@@ -182,6 +182,7 @@ async def update_task(
         "last": last,
         "session_id": session_id,
         "now": now,
+        "linked_at": linked_at,
     }
     return await _written(tx, [*statements, *(["add_events"] if events else [])], params, anchors)
 

@@ -12,9 +12,9 @@ SELECT id, title, description, notes, status, created_at, updated_at, planning_r
            WHERE link.task_id = selected.id AND link.kind = 'commit'
            ORDER BY link.linked_at, link.value) AS commits,
        ARRAY(
-           SELECT ROW(anchor.repository_id, anchor.file, anchor.symbol, anchor.commit,
-                      anchor.start_line, anchor.end_line, anchor.state, anchor.reason,
-                      anchor.moved_from)
+           SELECT jsonb_build_array(
+               anchor.repository_id, anchor.file, anchor.symbol, anchor.commit, anchor.start_line,
+               anchor.end_line, anchor.state, anchor.reason, anchor.moved_from)
            FROM anchor
            WHERE anchor.record_id = selected.id
            ORDER BY anchor.ordinal) AS anchors
@@ -121,7 +121,8 @@ FOR NO KEY UPDATE;
 
 -- name: before_update
 -- Of a locked task: its status, branch and commit, whether the ``given`` columns change it otherwise,
--- the number of its last event, the caller's session, and the time.
+-- the number of its last event, the caller's session, the time, and the time of new links. That is later
+-- than those of the existing ones, even if these were made by a clock that is ahead.
 SELECT status,
        (SELECT link.value
         FROM task_link AS link
@@ -146,7 +147,12 @@ SELECT status,
         WHERE owner = %(owner)s AND ended_at IS NULL
         ORDER BY started_at DESC
         LIMIT 1),
-       statement_timestamp()
+       statement_timestamp(),
+       greatest(
+           statement_timestamp(),
+           (SELECT max(link.linked_at) + interval '1 microsecond'
+            FROM task_link AS link
+            WHERE link.task_id = task.id))
 FROM task
 WHERE id = %(id)s;
 
@@ -156,14 +162,10 @@ DELETE FROM task_link
 WHERE task_id = %(id)s AND kind = ANY(%(unlinked)s);
 
 -- name: link
--- Link a branch or a commit. It gets a later time than the existing ones, even if those were made by
--- a clock that is ahead.
+-- Link a branch or a commit.
 INSERT INTO task_link (task_id, kind, value, linked_at)
-SELECT %(id)s, made.kind, made.value,
-       greatest(%(now)s, max(link.linked_at) + interval '1 microsecond')
+SELECT %(id)s, made.kind, made.value, %(linked_at)s
 FROM unnest(%(linked)s::text[], %(values)s::text[]) AS made (kind, value)
-LEFT JOIN task_link AS link ON link.task_id = %(id)s AND link.kind = made.kind
-GROUP BY made.kind, made.value
 ON CONFLICT (task_id, kind, value) DO UPDATE
 SET linked_at = excluded.linked_at;
 

@@ -49,6 +49,9 @@ _FIRST_ID = "00000000-0000-0000-0000-000000000000"
 # How many problems are listed; a file with more is not fixed line by line.
 MAX_PROBLEMS = 20
 
+# What belongs to imported records, and lies in other tables: the statements that import it.
+_PARTS = {"task": ("import_links", "import_events"), "entity_type": ("import_versions",)}
+
 _REFUSED: Mapping[str, str] = {
     "session": "a different session with this id exists",
     "agent": "a different agent with this id or name exists",
@@ -447,6 +450,9 @@ async def _store(
         more = {"above": list(LEVELS[: LEVELS.index(level)])} if level else {}
         rows = await tx.fetch_all(_SQL[f"import_{kind}"], lines=json.dumps(contents), **more)
         stored = {row[0] for row in rows}
+        new = json.dumps([_content(line) for id, (_, line) in lines.items() if id in stored])
+        parts = [(_SQL[name], {"lines": new}) for name in _PARTS.get(kind, ())]
+        await tx.fetch_many(parts)
     rest = [identity for identity in lines if identity not in stored]
     rows = await tx.fetch_all(_SQL[f"export_{kind}"], **_beginning(kind), ids=rest, limit=len(rest))
     existing = {identity: read_line(line) for _, identity, line in rows}

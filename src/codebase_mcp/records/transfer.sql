@@ -159,63 +159,49 @@ ON CONFLICT DO NOTHING
 RETURNING id::text;
 
 -- name: import_task
--- Import tasks that do not exist yet, with links and history.
-WITH line AS (
-    SELECT id, title, description, notes, status, created_at, updated_at, links, events,
-           ARRAY(SELECT jsonb_array_elements_text(planning_references)) AS planning_references
-    FROM jsonb_to_recordset(%(lines)s::text::jsonb) AS line (
-        id uuid, title text, description text, notes text, status text,
-        planning_references jsonb, created_at timestamptz, updated_at timestamptz,
-        links jsonb, events jsonb)
-), new AS (
-    INSERT INTO task (id, title, description, notes, status, planning_references, created_at,
-                      updated_at)
-    SELECT id, title, description, notes, status, planning_references, created_at, updated_at
-    FROM line
-    ON CONFLICT DO NOTHING
-    RETURNING id
-), links AS (
-    INSERT INTO task_link (task_id, kind, value, linked_at)
-    SELECT line.id, link.kind, link.value, link.linked_at
-    FROM line
-    JOIN new ON new.id = line.id
-    CROSS JOIN jsonb_to_recordset(line.links) AS link (
-        kind text, value text, linked_at timestamptz)
-    ON CONFLICT DO NOTHING
-), events AS (
-    INSERT INTO task_event (task_id, ordinal, at, field, old, new, session_id)
-    SELECT line.id, event.ordinal, (event.event ->> 'at')::timestamptz, event.event ->> 'field',
-           event.event ->> 'old', event.event ->> 'new', event.event ->> 'session_id'
-    FROM line
-    JOIN new ON new.id = line.id
-    CROSS JOIN jsonb_array_elements(line.events) WITH ORDINALITY AS event (event, ordinal)
-)
-SELECT id::text
-FROM new;
+-- Import tasks that do not exist yet.
+INSERT INTO task (id, title, description, notes, status, planning_references, created_at, updated_at)
+SELECT id, title, description, notes, status,
+       ARRAY(SELECT jsonb_array_elements_text(line.planning_references)), created_at, updated_at
+FROM jsonb_to_recordset(%(lines)s::text::jsonb) AS line (
+    id uuid, title text, description text, notes text, status text,
+    planning_references jsonb, created_at timestamptz, updated_at timestamptz)
+ON CONFLICT DO NOTHING
+RETURNING id::text;
+
+-- name: import_links
+-- The links of tasks that were imported.
+INSERT INTO task_link (task_id, kind, value, linked_at)
+SELECT line.id, link.kind, link.value, link.linked_at
+FROM jsonb_to_recordset(%(lines)s::text::jsonb) AS line (id uuid, links jsonb)
+CROSS JOIN jsonb_to_recordset(line.links) AS link (kind text, value text, linked_at timestamptz)
+ON CONFLICT DO NOTHING;
+
+-- name: import_events
+-- The history of tasks that were imported.
+INSERT INTO task_event (task_id, ordinal, at, field, old, new, session_id)
+SELECT line.id, event.ordinal, (event.event ->> 'at')::timestamptz, event.event ->> 'field',
+       event.event ->> 'old', event.event ->> 'new', event.event ->> 'session_id'
+FROM jsonb_to_recordset(%(lines)s::text::jsonb) AS line (id uuid, events jsonb)
+CROSS JOIN jsonb_array_elements(line.events) WITH ORDINALITY AS event (event, ordinal);
 
 -- name: import_entity_type
--- Import entity types whose id and name do not exist yet, with the versions of their schemas.
-WITH line AS (
-    SELECT id, name, folded, description, version, created_at, updated_at, versions
-    FROM jsonb_to_recordset(%(lines)s::text::jsonb) AS line (
-        id uuid, name text, folded text, description text, version integer,
-        created_at timestamptz, updated_at timestamptz, versions jsonb)
-), new AS (
-    INSERT INTO entity_type (id, name, folded, description, version, created_at, updated_at)
-    SELECT id, name, folded, description, version, created_at, updated_at
-    FROM line
-    ON CONFLICT DO NOTHING
-    RETURNING id
-), versions AS (
-    INSERT INTO entity_type_version (type_id, version, schema, created_at)
-    SELECT line.id, (item.part ->> 'version')::integer, (item.part ->> 'schema_text')::json,
-           (item.part ->> 'created_at')::timestamptz
-    FROM line
-    JOIN new ON new.id = line.id
-    CROSS JOIN jsonb_array_elements(line.versions) AS item (part)
-)
-SELECT id::text
-FROM new;
+-- Import entity types whose id and name do not exist yet.
+INSERT INTO entity_type (id, name, folded, description, version, created_at, updated_at)
+SELECT id, name, folded, description, version, created_at, updated_at
+FROM jsonb_to_recordset(%(lines)s::text::jsonb) AS line (
+    id uuid, name text, folded text, description text, version integer,
+    created_at timestamptz, updated_at timestamptz)
+ON CONFLICT DO NOTHING
+RETURNING id::text;
+
+-- name: import_versions
+-- The versions of the schemas of types that were imported.
+INSERT INTO entity_type_version (type_id, version, schema, created_at)
+SELECT line.id, (item.part ->> 'version')::integer, (item.part ->> 'schema_text')::json,
+       (item.part ->> 'created_at')::timestamptz
+FROM jsonb_to_recordset(%(lines)s::text::jsonb) AS line (id uuid, versions jsonb)
+CROSS JOIN jsonb_array_elements(line.versions) AS item (part);
 
 -- name: schemas_of
 -- The schemas that the data of entities must match.

@@ -2,8 +2,9 @@
 -- The columns of an item, the last with its anchors.
 id, item_type, title, description, status, parent_id, path, created_at, updated_at, completed_at,
 ARRAY(
-    SELECT ROW(anchor.repository_id, anchor.file, anchor.symbol, anchor.commit, anchor.start_line,
-               anchor.end_line, anchor.state, anchor.reason, anchor.moved_from)
+    SELECT jsonb_build_array(
+        anchor.repository_id, anchor.file, anchor.symbol, anchor.commit, anchor.start_line,
+        anchor.end_line, anchor.state, anchor.reason, anchor.moved_from)
     FROM anchor
     WHERE anchor.record_id = work_item.id
     ORDER BY anchor.ordinal)
@@ -38,7 +39,7 @@ WITH parent AS (
               completed_at
 )
 SELECT (SELECT item_type FROM parent), id, item_type, title, description, status, parent_id, path,
-       created_at, updated_at, completed_at, ARRAY(SELECT ROW() WHERE false) AS anchors
+       created_at, updated_at, completed_at, '{}'::jsonb[] AS anchors
 FROM (VALUES (1)) AS always
 LEFT JOIN new ON true;
 
