@@ -61,6 +61,11 @@ unit: $(VENV)/dev
 protocol: $(VENV)/dev ## Let the official conformance suite and Inspector ask the server
 	$(BIN)/python -m pytest tests/protocol
 
+.PHONY: citus
+CITUS_BIN ?= $(shell pg_config --bindir)
+citus: $(VENV)/dev ## Run the tests of a Citus cluster (CITUS_BIN=folder with its initdb and postgres)
+	CITUS_BIN="$(CITUS_BIN)" $(BIN)/python -m pytest tests/database/test_citus.py
+
 # In an environment of its own: it may want other versions of what we use.
 $(SEMBLE)/bin/semble: benchmarks/requirements-semble.txt
 	$(PYTHON) -m venv $(SEMBLE)

@@ -8,6 +8,7 @@
     ├── PermissionDenied      PERMISSION_DENIED  no right to create, read or call
     ├── Conflict              CONFLICT           a stale version, a name that is taken
     ├── DatabaseUnavailable   DATABASE_ERROR     away, too old, without pgvector
+    │   └── StandbyLost       DATABASE_ERROR     a standby failed, which the primary replaces
     ├── EmbeddingUnavailable  EMBEDDING_ERROR    away, model missing, wrong dimension
     ├── IndexingFailed        INDEXING_ERROR     a run failed for another reason
     │   └── SnapshotDropped   INDEXING_ERROR     what it wrote to, or was searched, is gone
@@ -132,6 +133,10 @@ class DatabaseUnavailable(CodebaseError):
 
     code = "DATABASE_ERROR"
     type = "Unavailable"
+
+
+class StandbyLost(DatabaseUnavailable):
+    """A read failed on a standby; the search that made it is made again on the primary."""
 
 
 class EmbeddingUnavailable(CodebaseError):

@@ -3,6 +3,7 @@ project whose records are anchored to its code."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pwd
 import shutil
@@ -44,6 +45,8 @@ FROM anchor
 WHERE record_id = %(record_id)s
 ORDER BY ordinal
 """
+
+PROGRAMS = find_package() / "pginstall18" / "bin"
 
 # What PostgreSQL says when it can be asked.
 READY = "ready to accept connections"
@@ -121,33 +124,39 @@ def start_client(open_folder: Path) -> Iterator[Callable[..., Client]]:
 
 
 class PlainServer:
-    """A PostgreSQL as an administrator would run it, on a socket, trusting everybody."""
+    """A PostgreSQL as an administrator would run it, on a socket, trusting everybody.
 
-    def __init__(self, folder: Path, package: Path) -> None:
+    With a ``primary`` it is a streaming standby of that one, which has to run. ``options`` are
+    further ones of the server.
+    """
+
+    port = 5432
+
+    def __init__(
+        self,
+        folder: Path,
+        programs: Path,
+        primary: PlainServer | None = None,
+        options: Sequence[str] = ("listen_addresses=",),
+    ) -> None:
         self.folder = folder
-        self._programs = package / "pginstall18" / "bin"
+        self._programs = programs
+        self._options = ("fsync=off", *options)
         self._user = service_user()
         self._process: subprocess.Popen[bytes] | None = None
         if self._user is not None:
             shutil.chown(folder, self._user)
-        self._run(
-            str(find_package() / "pginstall18" / "bin" / "initdb"),
-            "-D",
-            f"{folder}/data",
-            "-U",
-            "postgres",
-            "--auth=trust",
-            "--no-sync",
-            "--locale=C",
-            "-E",
-            "UTF8",
-        )
+        data = ("-D", f"{folder}/data", "-U", "postgres", "--no-sync")
+        if primary is None:
+            self._run("initdb", *data, "--auth=trust", "--locale=C", "-E", "UTF8")
+        else:
+            self._run("pg_basebackup", *data, "-h", str(primary.folder), "-R", "-c", "fast")
 
     def start(self) -> None:
-        options = ("-k", str(self.folder), "-c", "listen_addresses=", "-c", "fsync=off")
-        self._process = start_logging(
-            [self._programs / "postgres", "-D", self.folder / "data", *options], self.folder, READY
-        )
+        options = [part for option in self._options for part in ("-c", option)]
+        place = ["-D", self.folder / "data", "-k", self.folder, "-p", str(self.port)]
+        command = [self._programs / "postgres", *place, *options]
+        self._process = start_logging(command, self.folder, "ready to accept")
 
     def stop(self, death: signal.Signals = signal.SIGINT) -> None:
         if self._process is not None:
@@ -155,15 +164,25 @@ class PlainServer:
             self._process.wait()
             self._process = None
 
+    def signal_all(self, number: signal.Signals) -> None:
+        """Send a signal to all processes of the server."""
+        for process in Path("/proc").glob("[0-9]*"):
+            with contextlib.suppress(OSError):
+                if (process / "cwd").readlink() == self.folder / "data":
+                    os.kill(int(process.name), number)
+
     def url(self, database: str = "postgres", user: str = "postgres") -> str:
-        return f"postgresql://{user}:secret-word@/{database}?host={self.folder}"
+        return f"postgresql://{user}:secret-word@/{database}?host={self.folder}&port={self.port}"
 
     def execute(self, *statements: str, database: str = "postgres") -> None:
         with psycopg.connect(self.url(database), autocommit=True) as connection:
             for statement in statements:
                 connection.execute(statement.encode())
 
-    def _run(self, *command: str) -> None:
+    def _run(self, program: str, *options: str) -> None:
+        # A copy of the server without pgvector has nothing else.
+        programs = self._programs if (self._programs / program).exists() else PROGRAMS
+        command = [programs / program, *options]
         subprocess.run(command, check=True, capture_output=True, user=self._user)
 
 
@@ -194,7 +213,7 @@ def service_user() -> int | None:
 def plain_server(scratch: Path) -> Iterator[PlainServer]:
     """One plain server with pgvector for the run; each test makes a database of its own."""
     with tempfile.TemporaryDirectory(prefix="cbm-", dir=scratch) as name:
-        server = PlainServer(Path(name), find_package())
+        server = PlainServer(Path(name), PROGRAMS)
         server.start()
         yield server
         server.stop()
@@ -213,7 +232,7 @@ def database_name(plain_server: PlainServer) -> Iterator[str]:
 def own_server(scratch: Path) -> Iterator[PlainServer]:
     """A plain server that a test may stop and kill."""
     with tempfile.TemporaryDirectory(prefix="cbm-", dir=scratch) as name:
-        server = PlainServer(Path(name), find_package())
+        server = PlainServer(Path(name), PROGRAMS)
         server.start()
         yield server
         server.stop()

@@ -92,7 +92,9 @@ def server_without_pgvector(scratch: Path) -> Iterator[PlainServer]:
         folder = Path(name)
         folder.chmod(0o755)
         (folder / "server").mkdir()
-        server = PlainServer(folder / "server", package_without_vector(folder))
+        server = PlainServer(
+            folder / "server", package_without_vector(folder) / "pginstall18" / "bin"
+        )
         server.start()
         yield server
         server.stop()

@@ -38,6 +38,7 @@ EXAMPLES: dict[str, tuple[str, Any, str | None]] = {
     "otlp_endpoint": ("https://o", "https://o", "https://"),
     "database_url": ("postgresql://u@h/d", "postgresql://u@h/d", f"mysql://u:{PASSWORD}@h"),
     "direct_database_url": ("postgres://h", "postgres://h", PASSWORD),
+    "database_read_url": ("postgres://h", "postgres://h", PASSWORD),
     "db_pool_size": ("1", 1, "0"),
     "db_max_overflow": ("0", 0, "-1"),
     "project_roles": ("off", "off", "on"),
@@ -353,8 +354,9 @@ def test_a_value_that_has_no_effect_is_a_warning() -> None:
     assert on_stdio.warnings == ()  # a command that serves nothing may read it
     [warning] = on_stdio.without_effect_on_stdio()
     assert "--port has no effect on stdio" in warning
-    [warning] = Settings.load({"DIRECT_DATABASE_URL": "postgres://h"}).warnings
-    assert "DATABASE_URL" in warning
+    for variable in ("DIRECT_DATABASE_URL", "DATABASE_READ_URL"):
+        [warning] = Settings.load({variable: "postgres://h"}).warnings
+        assert warning == f"{variable} has no effect without DATABASE_URL"
 
 
 def test_a_provider_of_tokens_is_only_used_whole() -> None:

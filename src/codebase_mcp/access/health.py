@@ -161,6 +161,8 @@ async def examine(
     except CodebaseError as error:
         problems.insert(0, in_words(error))
         return Health("unhealthy", DatabaseHealth(), embedder, None, problems)
+    if fault := await database.describe_standby():
+        problems.append(f"Searches use the primary, as {fault}")
     problems += await _workflow_problems(resolver)
     try:
         project, source = await resolver.resolve(project_id, identity)

@@ -18,7 +18,7 @@ from codebase_mcp.app.scopes import (
     CallScope,
     NamedRepository,
     ReportProgress,
-    again_if_dropped,
+    again_if_lost,
 )
 from codebase_mcp.context.answer import Context, NeededDefinition, NeededFile, Outside, Role
 from codebase_mcp.context.features import COLUMNS, Features, Floats
@@ -112,8 +112,9 @@ class ContextSearch:
         """
         started = time.monotonic()
         scope = await self._app.scopes.resolve(project_id, identity, repository, report=report)
-        return await again_if_dropped(lambda: self._find(question, scope, started))
+        return await self._find(question, scope, started)
 
+    @again_if_lost
     async def _find(
         self, question: ContextQuestion, scope: CallScope, started: float
     ) -> ContextReport:

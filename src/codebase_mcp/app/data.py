@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import BinaryIO, Literal
+from uuid import uuid4
 
 from codebase_mcp.access.identity import ANONYMOUS, Identity
 from codebase_mcp.access.resolution import Resolver
@@ -315,7 +316,7 @@ async def _mark(
     """
     await tx.lock(store.WRITE_LOCK)
     parameters = target.parameters()
-    await tx.execute(_SQL["renew_versions"], repository_id=target.repository.id)
+    await tx.execute(_SQL["renew_versions"], repository_id=target.repository.id, version=uuid4())
     rows = await tx.fetch_many([(_SQL[name], parameters) for name in ("paths", "blobs", "shared")])
     paths, blobs, shared = (tuple(row[0] for row in of_statement) for of_statement in rows)
     terms = [row[0] for row in await tx.fetch_all(_SQL["terms"], blobs=list(blobs))]

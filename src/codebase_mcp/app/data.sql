@@ -1,7 +1,7 @@
 -- name: renew_versions
 -- Copies of the repository's snapshots in memory are out of date.
 UPDATE snapshot
-SET version = gen_random_uuid()
+SET version = %(version)s
 WHERE repository_id = %(repository_id)s;
 
 -- name: paths

@@ -25,7 +25,7 @@ from codebase_mcp.app.scopes import (
     NamedRepository,
     ReportProgress,
     Scopes,
-    again_if_dropped,
+    again_if_lost,
 )
 from codebase_mcp.app.text_scan import FilesOnDisk, Table, TextQuestion, TextScan
 from codebase_mcp.app.views import ChosenViews, Views
@@ -128,8 +128,9 @@ class ExactSearch:
         started = time.monotonic()
         matcher = TextMatcher.compile(question.query)
         scope = await self._scopes.resolve(project_id, identity, repository, report=report)
-        return await again_if_dropped(lambda: self._find(question, matcher, scope, started))
+        return await self._find(question, matcher, scope, started)
 
+    @again_if_lost
     async def _find(
         self, question: TextQuestion, matcher: TextMatcher, scope: CallScope, started: float
     ) -> TextReport:

@@ -14,8 +14,9 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import wraps
 from pathlib import Path
-from typing import Literal, TypeVar
+from typing import Literal, ParamSpec, TypeVar
 from uuid import UUID
 
 from codebase_mcp.access.identity import Identity
@@ -23,7 +24,8 @@ from codebase_mcp.access.repositories import reason_not_to_index, repository_aro
 from codebase_mcp.access.resolution import ProjectSource, Resolver
 from codebase_mcp.app.freshness.trees import IndexedTrees, Tree
 from codebase_mcp.database.naming import Project
-from codebase_mcp.errors import IndexingFailed, ProjectNotFound, SnapshotDropped
+from codebase_mcp.database.standby import may_use_standby
+from codebase_mcp.errors import IndexingFailed, ProjectNotFound, SnapshotDropped, StandbyLost
 from codebase_mcp.index.progress import RunProgress, estimate_seconds_left
 from codebase_mcp.index.queue import JobQueue
 from codebase_mcp.settings.loading import Settings
@@ -40,6 +42,7 @@ REPORT_S = 0.5
 # A rebuild or a rebase may drop the snapshots that a call reads, but not so often.
 _MAX_CALLS = 10
 
+Call = ParamSpec("Call")
 Report = TypeVar("Report")
 ReportProgress = Callable[[RunProgress], Awaitable[None]]
 
@@ -284,16 +287,27 @@ class Scopes:
         return await asyncio.to_thread(reason_not_to_index, root, allowed_roots(self._settings))
 
 
-async def again_if_dropped(call: Callable[[], Awaitable[Report]]) -> Report:
-    """The result of a call, which is made again if a snapshot that it read was dropped meanwhile.
+def again_if_lost(call: Callable[Call, Awaitable[Report]]) -> Callable[Call, Awaitable[Report]]:
+    """Let a function use a standby, and call it again if what it reads is lost meanwhile.
+
+    That is a snapshot, or the standby; then the primary is used.
 
     Raises:
-        SnapshotDropped: that happened several times.
+        SnapshotDropped: snapshots were dropped several times.
     """
-    for _ in range(_MAX_CALLS):
-        with suppress(SnapshotDropped):
-            return await call()
-    raise SnapshotDropped
+
+    @wraps(call)
+    async def until_read(*arguments: Call.args, **named: Call.kwargs) -> Report:
+        is_allowed = True
+        for _ in range(_MAX_CALLS):
+            try:
+                with may_use_standby(is_allowed), suppress(SnapshotDropped):
+                    return await call(*arguments, **named)
+            except StandbyLost:
+                is_allowed = False
+        raise SnapshotDropped
+
+    return until_read
 
 
 def _not_indexed(roots: Sequence[Path], trees: Sequence[Tree]) -> list[Path]:

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, suppress
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, get_args
 
 from codebase_mcp.app.freshness.verified_search import Freshness, IndexFreshness
 from codebase_mcp.app.reports import SearchReport
-from codebase_mcp.app.scopes import CallScope, FirstRun, again_if_dropped
+from codebase_mcp.app.scopes import CallScope, FirstRun, again_if_lost
 from codebase_mcp.database.connection import Database
 from codebase_mcp.database.naming import Project
-from codebase_mcp.errors import CodebaseError
+from codebase_mcp.errors import CodebaseError, StandbyLost
 from codebase_mcp.index.progress import RunPhase, percent
 from codebase_mcp.model import WORKTREE
 from codebase_mcp.search.help import IndexCoverage, is_weak
@@ -46,10 +46,13 @@ async def usage_of_first(database: Database, project: Project, answer: Answer) -
     if snapshot is None or hit.similarity_score < LEAST_SCORE:
         return None
     lines = hit.start_line, hit.end_line
-    with suppress(CodebaseError):
+    try:
         async with database.bounded_read(project) as tx:
             return await usage_of(tx, snapshot, hit.file_path, hit.symbol, lines)
-    return None
+    except StandbyLost:
+        raise
+    except CodebaseError:
+        return None
 
 
 class Searches:
@@ -90,6 +93,7 @@ class Searches:
         if self.slow is not None:
             self.slow.record(project, watch)
 
+    @again_if_lost
     async def report(
         self,
         scope: CallScope,
@@ -163,8 +167,8 @@ class Searches:
         elif ref is None or ref == WORKTREE:
             answer, truth = await search(snapshots)
         else:
-            answer, truth, names = await again_if_dropped(
-                lambda: self._app.views.search(project, ref, snapshots, search, only=scope.only)
+            answer, truth, names = await self._app.views.search(
+                project, ref, snapshots, search, only=scope.only
             )
         if scope.first_runs:
             truth = _still_indexing(truth, scope.first_runs)

@@ -16,7 +16,7 @@ from codebase_mcp.app.scopes import (
     NamedRepository,
     ReportProgress,
     Scopes,
-    again_if_dropped,
+    again_if_lost,
 )
 from codebase_mcp.app.views import ChosenViews, Views, nothing_indexed
 from codebase_mcp.database.connection import Database
@@ -101,8 +101,9 @@ class Symbols:
         """
         started = time.perf_counter()
         scope = await self._scopes.resolve(project_id, identity, repository, report=report)
-        return await again_if_dropped(lambda: self._ask(question, scope, started))
+        return await self._ask(question, scope, started)
 
+    @again_if_lost
     async def _ask(
         self, question: SymbolQuestion, scope: CallScope, started: float
     ) -> SymbolReport:

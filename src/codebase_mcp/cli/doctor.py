@@ -104,7 +104,12 @@ async def _database(app: App) -> str:
     kind = f"embedded, in {facts.data_dir}" if facts.embedded else "from DATABASE_URL"
     user = f", runs as {facts.runs_as}" if facts.runs_as else ""
     server = f"PostgreSQL {facts.server_version} with pgvector {facts.vector_version}"
-    return f"{server}, {kind}{user}, {await app.database.describe_roles()}"
+    found = f"{server}, {kind}{user}, {await app.database.describe_roles()}"
+    fault = await app.database.describe_standby()
+    if fault is None:
+        return found
+    searches = f"the primary, as {fault}" if fault else "the standby"
+    return f"{found}, searches use {searches}"
 
 
 async def _model(app: App) -> str:

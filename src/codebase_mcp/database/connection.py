@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Iterable, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -31,6 +31,7 @@ from codebase_mcp.database.pool import (
 )
 from codebase_mcp.database.queries import load_queries
 from codebase_mcp.database.server import Embedded, EmbeddedServer
+from codebase_mcp.database.standby import ADVICE, Lease, Position, Standby
 from codebase_mcp.database.transaction import Transaction, committed, lock_key
 from codebase_mcp.errors import DatabaseUnavailable, InternalError, PermissionDenied
 
@@ -83,6 +84,7 @@ class Database:
 
     def __init__(self, target: DatabaseTarget) -> None:
         self._target = target
+        self._standby: Standby | None = None
         self._server = EmbeddedServer(target) if isinstance(target, Embedded) else None
         self._conninfo: str | None = None
         if isinstance(target, External):
@@ -95,6 +97,8 @@ class Database:
                 keep_s=_KEEP_EXTERNAL_S,
                 busy_hint="Try again, or raise DB_POOL_SIZE or DB_MAX_OVERFLOW.",
             )
+            if target.read_url is not None:
+                self._standby = Standby(target.read_url, target, self._position, _KEEP_EXTERNAL_S)
         else:
             self._connect_directly = self._connect_embedded
             self._pool = Pool(self._connect_embedded, size=_EMBEDDED_CONNECTIONS)
@@ -115,6 +119,8 @@ class Database:
 
     async def close(self) -> None:
         """Close all connections and release the embedded server."""
+        if self._standby is not None:
+            await self._standby.close()
         await self._pool.close()
         if self._server is not None:
             # A cancelled call may have left a thread that is still starting the server.
@@ -129,12 +135,13 @@ class Database:
     def bounded_read(self, project: Project) -> AbstractAsyncContextManager[Transaction]:
         """A transaction that only reads, with the time limit of searches for each statement.
 
+        It may run on a standby, in blocks that allow it (`may_use_standby`).
+
         Raises:
             TimeLimitExceeded: by every statement.
+            StandbyLost: by every statement, if the block allows a standby.
         """
-        return self._transaction(
-            "project", project.schema_name, readonly=True, limit_s=self.search_limit_s
-        )
+        return self._transaction("project", project.schema_name, readonly=True, is_bounded=True)
 
     def catalogue(self, *, readonly: bool = False) -> AbstractAsyncContextManager[Transaction]:
         """A transaction in the catalogue, committed at the end of the block."""
@@ -176,6 +183,13 @@ class Database:
     def pool_facts(self) -> PoolFacts:
         """How many connections of the pool are in use and idle, and how many callers wait."""
         return self._pool.facts()
+
+    async def describe_standby(self) -> str | None:
+        """Why searches do not use the standby; empty if they do, None if there is no standby."""
+        if self._standby is None:
+            return None
+        fault = await self._standby.fault()
+        return f"the standby of DATABASE_READ_URL {fault}" if fault else ""
 
     async def describe_roles(self) -> str:
         """Whether projects have database roles of their own, in words."""
@@ -258,7 +272,7 @@ class Database:
 
     @asynccontextmanager
     async def _transaction(
-        self, scope: Scope, schema: str, *, readonly: bool, limit_s: float | None = None
+        self, scope: Scope, schema: str, *, readonly: bool, is_bounded: bool = False
     ) -> AsyncIterator[Transaction]:
         if schema not in self._migrated:
             async with self._migrating.setdefault(schema, asyncio.Lock()):
@@ -266,11 +280,21 @@ class Database:
                     await self._migrate(scope, schema)
         vector_schema, _ = await self._find_vector()
         role = self._roles.get(schema)
-        transaction = self._bare(
-            schema, vector_schema, readonly=readonly, role=role, limit_s=limit_s
-        )
-        async with committed(transaction):
-            yield transaction
+        async with AsyncExitStack() as stack:
+            lease = None
+            if is_bounded and self._standby is not None:
+                lease = await self._standby.lease()
+            if lease is not None:
+                stack.push_async_callback(lease.end)
+            transaction = self._bare(
+                schema,
+                vector_schema,
+                readonly=readonly,
+                role=role,
+                limit_s=self.search_limit_s if is_bounded else None,
+                lease=lease,
+            )
+            yield await stack.enter_async_context(committed(transaction))
 
     async def _migrate(self, scope: Scope, schema: str) -> int:
         vector_schema, _ = await self._find_vector()
@@ -303,14 +327,15 @@ class Database:
         readonly: bool = False,
         role: str | None = None,
         limit_s: float | None = None,
+        lease: Lease | None = None,
     ) -> Transaction:
         quoted = [sql.Identifier(name).as_string(None) for name in (schema, vector_schema)]
         return Transaction(
-            self._pool,
+            lease or self._pool,
             schema=schema,
             search_path=", ".join(quoted),
             readonly=readonly,
-            advice=self._advice,
+            advice=ADVICE if lease else self._advice,
             role=role,
             limit_s=limit_s,
         )
@@ -353,6 +378,15 @@ class Database:
                 "PostgreSQL database unavailable: pgvector is not enabled in this database",
                 hint="Ask an administrator to run CREATE EXTENSION vector in it.",
             ) from error
+
+    async def _position(self) -> Position:
+        """Where the primary is."""
+        with translated(self._advice):
+            connection, _ = await self._pool.acquire()
+            try:
+                return await Position.read(connection)
+            finally:
+                await self._pool.release(connection)
 
     async def _connect_embedded(self) -> Connection:
         """A new connection; a server that has stopped is started again, once."""

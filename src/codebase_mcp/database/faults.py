@@ -23,6 +23,7 @@ from codebase_mcp.errors import (
     DatabaseUnavailable,
     InternalError,
     PermissionDenied,
+    StandbyLost,
     TimeLimitExceeded,
 )
 
@@ -40,10 +41,15 @@ _FULL_BELOW_BYTES = 16 << 20
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """The hint if this server is unavailable, and its data folder if that is on this machine."""
+    """The hint if this server is unavailable, and its data folder if that is on this machine.
+
+    What fails on a server that ``is_standby`` is tried again on the primary, but for statements
+    that take too long.
+    """
 
     unavailable: str = ""
     data_dir: Path | None = None
+    is_standby: bool = False
 
     def disk_is_full(self) -> bool:
         """Whether the disk with the data is full; False if it is on another machine."""
@@ -62,6 +68,9 @@ def translated(advice: Advice) -> Iterator[None]:
     try:
         yield
     except psycopg.Error as error:
+        if advice.is_standby and not isinstance(error, errors.QueryCanceled):
+            logger.info("A search goes on at the primary, as the standby failed: %s", error)
+            raise StandbyLost(UNAVAILABLE) from error
         raise translate(error, advice) from error
 
 

@@ -17,7 +17,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack, ExitStack
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
@@ -54,10 +54,19 @@ class PoolFacts:
     waiting: int
 
 
+class Connections(Protocol):
+    """Where a transaction gets its connection."""
+
+    async def acquire(self, *, fresh: bool = False) -> tuple[Connection, bool]: ...
+
+    async def release(self, connection: Connection) -> None: ...
+
+
 class Pool:
     """At most ``size + overflow`` connections at once, the last used first.
 
-    Up to ``size`` released connections are kept until they have been idle for ``keep_s``.
+    Up to ``size`` released connections are kept until they have been idle for ``keep_s``. The
+    metrics show the pool that ``is_measured``.
     """
 
     def __init__(
@@ -69,6 +78,7 @@ class Pool:
         wait_s: float = 30.0,
         keep_s: float = KEEP_IDLE_S,
         busy_hint: str = "Try again when fewer calls run at once.",
+        is_measured: bool = True,
     ) -> None:
         self._connect = connect
         self._slots = asyncio.Semaphore(size + overflow)
@@ -77,6 +87,7 @@ class Pool:
         self._wait_s = wait_s
         self._keep_s = keep_s
         self._busy_hint = busy_hint
+        self._is_measured = is_measured
         self._in_use = 0
         self._waiting = 0
         self._idle: deque[tuple[float, Connection]] = deque()
@@ -160,6 +171,8 @@ class Pool:
 
     def _report_state(self) -> None:
         """Report the state of the pool to the metrics."""
+        if not self._is_measured:
+            return
         pool_state(
             self._size + self._overflow,
             in_use=self._in_use,
@@ -221,7 +234,7 @@ def require_recent_server(version_number: int) -> None:
         )
 
 
-_PREPARE_AFTER = 5
+PREPARE_AFTER = 5
 
 # After an outage this long, calls no longer wait: each tries once.
 _OUTAGE_S = 30.0
@@ -236,14 +249,15 @@ class External:
     At most ``pool_size + overflow`` connections are open at once. ``?pgbouncer=true`` in the URL
     says that it is a pooler in transaction mode: prepared statements are not used then, and
     ``direct_url`` bypasses it for session locks. ``wait_s`` is how long a call waits for a server
-    that was reachable before. With ``project_roles`` each project has a database role, if ours may
-    make roles.
+    that was reachable before. ``read_url`` is a standby for searches. With ``project_roles`` each
+    project has a database role, if ours may make roles.
     """
 
     url: str = field(repr=False)
     pool_size: int = 20
     overflow: int = 10
     direct_url: str | None = field(default=None, repr=False)
+    read_url: str | None = field(default=None, repr=False)
     wait_s: float = 5.0
     project_roles: bool = True
 
@@ -267,7 +281,7 @@ class ExternalServer:
 
     async def connect(self) -> Connection:
         """A connection for transactions."""
-        prepare_after = None if self._is_pooled else _PREPARE_AFTER
+        prepare_after = None if self._is_pooled else PREPARE_AFTER
         return await self._connect_with_retries(self._conninfo, prepare_after)
 
     async def connect_directly(self) -> Connection:
@@ -280,7 +294,7 @@ class ExternalServer:
         if is_pooled:
             raise needs_direct_url()
         async with AsyncExitStack() as undo:
-            connection = await self._connect_with_retries(conninfo, _PREPARE_AFTER)
+            connection = await self._connect_with_retries(conninfo, PREPARE_AFTER)
             undo.push_async_callback(connection.close)
             if self._direct is None and not await _has_own_session(connection):
                 raise needs_direct_url()

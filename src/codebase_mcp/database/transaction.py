@@ -25,7 +25,7 @@ import psycopg
 from psycopg.pq import ExecStatus, TransactionStatus
 
 from codebase_mcp.database.faults import Advice, is_unavailable, translated
-from codebase_mcp.database.pool import Connection, Pool
+from codebase_mcp.database.pool import Connection, Connections
 from codebase_mcp.errors import InternalError
 from codebase_mcp.telemetry.stopwatch import round_trip, step
 
@@ -72,7 +72,7 @@ class Transaction:
 
     def __init__(
         self,
-        pool: Pool,
+        pool: Connections,
         *,
         schema: str,
         search_path: str,

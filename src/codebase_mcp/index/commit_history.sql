@@ -84,10 +84,12 @@ WHERE e.repository_id = masked.repository_id AND e.hash = masked.hash
     AND e.message <> masked.message;
 
 -- name: store
--- What commits are found by; of those that are still there.
+-- What commits are found by; of those that are still there. A cast of text to an array is not immutable,
+-- and Citus cannot run such a statement.
 INSERT INTO commit_text (repository_id, hash, model, terms, lex, subject, dense)
-SELECT e.repository_id, e.hash, %(model)s, made.terms::integer[], made.lex::sparsevec,
-       made.subject::halfvec, made.dense::halfvec
+SELECT e.repository_id, e.hash, %(model)s,
+       string_to_array(btrim(made.terms, '{}'), ',')::integer[],
+       made.lex::sparsevec, made.subject::halfvec, made.dense::halfvec
 FROM unnest(%(repository_ids)s::uuid[], %(hashes)s::bytea[], %(terms)s::text[], %(lex)s::text[],
             %(subjects)s::text[], %(dense)s::text[])
     AS made (repository_id, hash, terms, lex, subject, dense)

@@ -97,7 +97,7 @@ VALUES (%(repository_id)s, %(name)s, %(commit)s, %(is_kept)s)
 ON CONFLICT (repository_id, name) DO UPDATE
 SET commit_hash = excluded.commit_hash,
     is_kept = git_ref.is_kept OR excluded.is_kept,
-    used_at = now();
+    used_at = excluded.used_at;
 
 -- name: keep_only
 -- Which of the branches that are kept still are.

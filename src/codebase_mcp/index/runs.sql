@@ -5,7 +5,8 @@ VALUES (%(repository_id)s, %(operation_id)s, %(root)s, 'running', %(total)s, %(d
 ON CONFLICT (repository_id) DO UPDATE
 SET operation_id = excluded.operation_id, root = excluded.root, status = 'running',
     files_total = excluded.files_total, files_done = excluded.files_done, files_indexed = 0,
-    chunks_created = 0, current_file = NULL, errors = '[]', started_at = now(), updated_at = now(), ended_at = NULL;
+    chunks_created = 0, current_file = NULL, errors = '[]', started_at = excluded.started_at, updated_at = excluded.updated_at,
+    ended_at = NULL;
 
 -- name: advance
 -- One batch more is done.

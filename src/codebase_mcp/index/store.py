@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from uuid import UUID
+from uuid import UUID, uuid4
 
 import numpy as np
 
@@ -220,15 +220,16 @@ async def forget_files(tx: Transaction, snapshot: Snapshot, paths: Sequence[str]
 
 
 async def _advance(tx: Transaction, snapshot: Snapshot, done: int) -> None:
-    if not await tx.execute(_SQL["advance_run"], id=snapshot.id, done=done):
+    if not await tx.execute(_SQL["advance_run"], id=snapshot.id, done=done, version=uuid4()):
         raise SnapshotDropped
 
 
 async def _delete_files(tx: Transaction, snapshot: Snapshot, paths: Sequence[str]) -> list[int]:
     """Delete paths of the snapshot; returns the blobs that may be without a file now."""
     bound = {"snapshot_id": snapshot.id, "paths": list(paths)}
-    await tx.execute(_SQL["copy_to_dependents"], **bound)
-    return [row[0] for row in await tx.fetch_all(_SQL["delete_files"], **bound)]
+    names = ("copy_to_dependents", "replace_in_dependents", "delete_files")
+    *_, deleted = await tx.fetch_many([(_SQL[name], bound) for name in names])
+    return [row[0] for row in deleted]
 
 
 async def _release(tx: Transaction, ids: Sequence[int]) -> None:
@@ -241,7 +242,9 @@ async def _release(tx: Transaction, ids: Sequence[int]) -> None:
 async def _show(tx: Transaction, snapshot: Snapshot, ids: Sequence[int] | None = None) -> None:
     """Let searches find and count these texts, or all texts, of the snapshot."""
     repository_id = snapshot.view.repository_id
-    await tx.execute(_SQL["show_blobs"], repository_id=repository_id, ids=ids)
+    rows = await tx.fetch_all(_SQL["show_blobs"], repository_id=repository_id, ids=ids)
+    if shown := [row[0] for row in rows]:
+        await tx.execute(_SQL["count_shown"], repository_id=repository_id, ids=shown)
 
 
 async def _hide(tx: Transaction, ids: Sequence[int] | None = None) -> None:

@@ -50,11 +50,10 @@ LIMIT 1;
 -- name: create_snapshot
 -- A new, empty snapshot, with a generation beside those of its view.
 INSERT INTO snapshot (repository_id, view, generation, profile_id, active, classifier)
-VALUES (%(repository_id)s, %(view)s,
-        (SELECT coalesce(max(generation), 0) + 1
-         FROM snapshot
-         WHERE repository_id = %(repository_id)s AND view = %(view)s),
-        %(profile_id)s, %(active)s, %(classifier)s)
+SELECT %(repository_id)s, %(view)s, coalesce(max(generation), 0) + 1, %(profile_id)s, %(active)s,
+       %(classifier)s
+FROM snapshot
+WHERE repository_id = %(repository_id)s AND view = %(view)s
 RETURNING id, generation, classifier;
 
 -- name: delete_other_snapshots
@@ -87,7 +86,7 @@ WHERE snapshot_id = %(id)s AND path = ANY(%(paths)s::text[]);
 -- name: advance_run
 -- One batch less is ahead, and copies of the snapshot in memory are out of date.
 UPDATE snapshot
-SET files_pending = greatest(files_pending - %(done)s, 0), version = gen_random_uuid()
+SET files_pending = greatest(files_pending - %(done)s, 0), version = %(version)s
 WHERE id = %(id)s;
 
 -- name: record_outcome
@@ -158,21 +157,25 @@ WHERE b.id = ANY(%(ids)s);
 
 -- name: copy_to_dependents
 -- Before paths of a snapshot change: those that differ from it keep the files as they are now.
-WITH dependents AS (
-    SELECT s.id, changed.path
-    FROM snapshot AS s, unnest(%(paths)s::text[]) AS changed (path)
-    WHERE s.base_id = %(snapshot_id)s
-), replaced AS (
-    INSERT INTO replaced_file (snapshot_id, path)
-    SELECT id, path
-    FROM dependents
-    ON CONFLICT DO NOTHING
-    RETURNING snapshot_id, path
-)
 INSERT INTO file (snapshot_id, path, blob_id, size, mtime_ns, ctime_ns, language, extension, kind, name_terms)
-SELECT r.snapshot_id, f.path, f.blob_id, f.size, 0, 0, f.language, f.extension, f.kind, f.name_terms
-FROM replaced AS r
-JOIN file AS f ON f.snapshot_id = %(snapshot_id)s AND f.path = r.path;
+SELECT s.id, f.path, f.blob_id, f.size, 0, 0, f.language, f.extension, f.kind, f.name_terms
+FROM snapshot AS s
+JOIN file AS f ON f.snapshot_id = %(snapshot_id)s AND f.path = ANY(%(paths)s)
+WHERE s.base_id = %(snapshot_id)s
+  AND NOT EXISTS (
+      SELECT
+      FROM replaced_file AS r
+      WHERE r.snapshot_id = s.id AND r.path = f.path
+  );
+
+-- name: replace_in_dependents
+-- After that: these paths are no longer taken over from the snapshot.
+INSERT INTO replaced_file (snapshot_id, path)
+SELECT s.id, changed.path
+FROM snapshot AS s
+CROSS JOIN unnest(%(paths)s::text[]) AS changed (path)
+WHERE s.base_id = %(snapshot_id)s
+ON CONFLICT DO NOTHING;
 
 -- name: delete_files
 -- Forget some paths of a snapshot; their blobs may be without a file now.
@@ -218,25 +221,26 @@ FROM unnest(%(terms)s::integer[], %(chunks)s::integer[]) AS added (term, chunks)
 ON CONFLICT (term, counted_for) DO UPDATE SET chunks = term_frequency.chunks + excluded.chunks;
 
 -- name: show_blobs
--- Of these texts, or of all, those come into the candidate lists and the frequencies that the snapshot
--- of a repository which answers searches holds now.
-WITH shown AS (
-    UPDATE blob
-    SET counted_for = %(repository_id)s
-    WHERE counted_for IS NULL
-      AND (%(ids)s::bigint[] IS NULL OR id = ANY(%(ids)s))
-      AND EXISTS (
-          SELECT
-          FROM file AS f
-          JOIN snapshot AS s ON s.id = f.snapshot_id
-          WHERE f.blob_id = blob.id AND s.repository_id = %(repository_id)s AND s.active
-      )
-    RETURNING id
-)
+-- Of these texts, or of all, those come into the candidate lists that the snapshot of a repository
+-- which answers searches holds now.
+UPDATE blob
+SET counted_for = %(repository_id)s
+WHERE counted_for IS NULL
+  AND (%(ids)s::bigint[] IS NULL OR id = ANY(%(ids)s))
+  AND EXISTS (
+      SELECT
+      FROM file AS f
+      JOIN snapshot AS s ON s.id = f.snapshot_id
+      WHERE f.blob_id = blob.id AND s.repository_id = %(repository_id)s AND s.active
+  )
+RETURNING id;
+
+-- name: count_shown
+-- Count the terms of texts that came into the candidate lists.
 INSERT INTO term_frequency (term, counted_for, chunks)
 SELECT term, %(repository_id)s, count(*)
-FROM shown
-JOIN chunk AS c ON c.blob_id = shown.id, unnest(ARRAY[-1] || c.terms) AS term
+FROM chunk AS c, unnest(ARRAY[-1] || c.terms) AS term
+WHERE c.blob_id = ANY(%(ids)s)
 GROUP BY term
 ON CONFLICT (term, counted_for) DO UPDATE SET chunks = term_frequency.chunks + excluded.chunks;
 

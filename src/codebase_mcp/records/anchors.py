@@ -116,7 +116,7 @@ async def set_anchors(
 
 def anchors_from(rows: Sequence[Row]) -> tuple[Anchor, ...]:
     """The anchors of a record, from the column that its statements select."""
-    return tuple(Anchor(*row) for row in rows)
+    return tuple(Anchor(UUID(row[0]) if row[0] else None, *row[1:]) for row in rows)
 
 
 def spot_columns(spots: Collection[AnchorSpot]) -> dict[str, object]:

@@ -3,8 +3,9 @@
 e.id, t.name, e.name, e.data::text, e.tags, e.version, e.schema_version, e.created_at,
 e.updated_at, e.deleted_at,
 ARRAY(
-    SELECT ROW(anchor.repository_id, anchor.file, anchor.symbol, anchor.commit, anchor.start_line,
-               anchor.end_line, anchor.state, anchor.reason, anchor.moved_from)
+    SELECT jsonb_build_array(
+        anchor.repository_id, anchor.file, anchor.symbol, anchor.commit, anchor.start_line,
+        anchor.end_line, anchor.state, anchor.reason, anchor.moved_from)
     FROM anchor
     WHERE anchor.record_id = e.id
     ORDER BY anchor.ordinal)
@@ -14,7 +15,7 @@ ARRAY(
 INSERT INTO entity (id, type_id, name, data, tags, schema_version, created_at, updated_at)
 SELECT %(id)s, %(type_id)s, %(name)s, %(data)s::text::jsonb, %(tags)s::text[], %(schema_version)s,
        now, now
-FROM clock_timestamp() AS now
+FROM statement_timestamp() AS now
 ON CONFLICT (type_id, name) WHERE deleted_at IS NULL DO NOTHING
 RETURNING id;
 
@@ -44,7 +45,7 @@ SET data = %(data)s::text::jsonb,
     tags = coalesce(%(tags)s::text[], tags),
     version = version + 1,
     schema_version = %(schema_version)s,
-    updated_at = clock_timestamp()
+    updated_at = statement_timestamp()
 WHERE id = %(id)s AND version = %(version)s AND deleted_at IS NULL
 RETURNING id;
 
@@ -52,7 +53,7 @@ RETURNING id;
 -- Mark an entity as deleted, once.
 UPDATE entity
 SET deleted_at = now, updated_at = now
-FROM clock_timestamp() AS now
+FROM statement_timestamp() AS now
 WHERE id = %(id)s AND deleted_at IS NULL;
 
 -- name: newest

@@ -102,16 +102,17 @@ async def register_entity_type(
     """
     await asyncio.to_thread(accept_schema, schema)
     identity, text = uuid4(), json.dumps(schema, ensure_ascii=False)
-    params = {"folded": folded(name)}
-    row = await tx.fetch_one(
-        _SQL["register_type"],
-        **params,
-        id=identity,
-        name=name,
-        description=description,
-        schema=text,
+    params = {
+        "folded": folded(name),
+        "id": identity,
+        "name": name,
+        "description": description,
+        "schema": text,
+    }
+    rows, _ = await tx.fetch_many(
+        [(_SQL["register_type"], params), (_SQL["first_version"], params)]
     )
-    if row is None:
+    if not rows:
         existing = await tx.fetch_one(_SQL["type"], **params)
         taken = existing[1] if existing else name
         raise Conflict(
@@ -119,7 +120,7 @@ async def register_entity_type(
             hint="Change its schema with update_entity_type_schema, or choose another name.",
             details={"type_name": taken},
         )
-    return EntityType(identity, name, description, 1, text, row[0], row[0])
+    return EntityType(identity, name, description, 1, text, rows[0][0], rows[0][0])
 
 
 async def update_entity_type_schema(
@@ -147,7 +148,9 @@ async def update_entity_type_schema(
     if changes:
         text, version = json.dumps(schema, ensure_ascii=False), kind.version + 1
         params = {"type_id": kind.id, "version": version, "schema": text}
-        [[at]] = await tx.fetch_all(_SQL["add_version"], **params)
+        _, [[at]] = await tx.fetch_many(
+            [(_SQL["add_version"], params), (_SQL["use_version"], params)]
+        )
         updated = replace(kind, version=version, schema_text=text, updated_at=at)
     if validate_existing:
         await tx.execute(_SQL["checked"], type_id=kind.id, version=updated.version)

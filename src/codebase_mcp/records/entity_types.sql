@@ -1,18 +1,17 @@
 -- name: register_type
--- Add a type with the first version of its schema; no row if the name is used.
-WITH new AS (
-    INSERT INTO entity_type (id, name, folded, description, created_at, updated_at)
-    SELECT %(id)s, %(name)s, %(folded)s, %(description)s, now, now
-    FROM clock_timestamp() AS now
-    ON CONFLICT (folded) DO NOTHING
-    RETURNING id, version, created_at
-), version AS (
-    INSERT INTO entity_type_version (type_id, version, schema, created_at)
-    SELECT id, version, %(schema)s::text::json, created_at
-    FROM new
-)
-SELECT created_at
-FROM new;
+-- Add a type; no row if the name is used.
+INSERT INTO entity_type (id, name, folded, description, created_at, updated_at)
+SELECT %(id)s, %(name)s, %(folded)s, %(description)s, now, now
+FROM statement_timestamp() AS now
+ON CONFLICT (folded) DO NOTHING
+RETURNING created_at;
+
+-- name: first_version
+-- The schema of a new type.
+INSERT INTO entity_type_version (type_id, version, schema, created_at)
+SELECT id, version, %(schema)s::text::json, created_at
+FROM entity_type
+WHERE id = %(id)s;
 
 -- name: share_type
 -- Lock the schema of a type against changes until the transaction ends. Later statements see the
@@ -59,17 +58,17 @@ ORDER BY folded
 LIMIT %(limit)s;
 
 -- name: add_version
--- Add a version of a type's schema and make it current; returns the time.
-WITH new AS (
-    INSERT INTO entity_type_version (type_id, version, schema)
-    VALUES (%(type_id)s, %(version)s, %(schema)s::text::json)
-    RETURNING created_at
-)
-UPDATE entity_type
-SET version = %(version)s, updated_at = new.created_at
-FROM new
-WHERE id = %(type_id)s
-RETURNING updated_at;
+-- Add a version of a type's schema.
+INSERT INTO entity_type_version (type_id, version, schema)
+VALUES (%(type_id)s, %(version)s, %(schema)s::text::json);
+
+-- name: use_version
+-- Make it current; returns the time.
+UPDATE entity_type AS t
+SET version = v.version, updated_at = v.created_at
+FROM entity_type_version AS v
+WHERE t.id = %(type_id)s AND v.type_id = t.id AND v.version = %(version)s
+RETURNING t.updated_at;
 
 -- name: live
 -- A page of the undeleted entities of a type. Their order is that of an index that begins with the

@@ -44,7 +44,7 @@ SET state = 'needs_review',
     end_line = NULL,
     blob_id = NULL,
     is_missing = true,
-    checked_at = clock_timestamp()
+    checked_at = statement_timestamp()
 WHERE id IN (
     SELECT id
     FROM anchor
@@ -135,7 +135,7 @@ SET repository_id = n.repository_id,
     state = n.state,
     reason = n.reason,
     moved_from = n.moved_from,
-    checked_at = clock_timestamp()
+    checked_at = statement_timestamp()
 FROM unnest(%(id)s::uuid[], %(repository_id)s::uuid[], %(file)s::text[], %(symbol)s::text[],
             %(start_line)s::integer[], %(end_line)s::integer[], %(hash)s::bytea[],
             %(blob_id)s::bigint[], %(is_missing)s::boolean[], %(state)s::text[],

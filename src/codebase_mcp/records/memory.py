@@ -168,21 +168,24 @@ async def store_observation(
 ) -> tuple[UUID, bool]:
     """Store a text; returns its id and whether it is new. An existing one gets the tags added."""
     text, identity = prepared.text, uuid4()
-    [(stored, tags)] = await tx.fetch_all(
-        _SQL["store"],
-        id=identity,
-        content=text.content,
-        hash=_hash(text.content),
-        type=kind,
-        tags=list(text.tags),
-        session_id=session_id,
-        model=prepared.model,
-        terms=prepared.terms,
-        lex=prepared.lex,
-        dense=list(prepared.dense),
-        most_tags=MAX_TAGS,
+    bound = {
+        "id": identity,
+        "content": text.content,
+        "hash": _hash(text.content),
+        "type": kind,
+        "tags": list(text.tags),
+        "session_id": session_id,
+        "model": prepared.model,
+        "terms": prepared.terms,
+        "lex": prepared.lex,
+        "dense": list(prepared.dense),
+    }
+    [(stored, tags)], _ = await tx.fetch_many(
+        [(_SQL["store"], bound), (_SQL["store_vectors"], bound)]
     )
     if stored != identity and text.tags:  # tags are part of the vectors; the row stays locked
+        tags = list(dict.fromkeys([*tags, *text.tags]))[:MAX_TAGS]
+        await tx.execute(_SQL["set_tags"], id=stored, tags=tags)
         [with_all] = await prepare(model, [ObservationText(text.content, tuple(tags))])
         await renew(tx, {stored: with_all}, anyway=True)
     return stored, stored == identity
@@ -207,7 +210,10 @@ async def store_prepared(
         }
         for line, prepared in zip(lines, await prepare(model, texts), strict=True)
     ]
-    return {row[0] for row in await tx.fetch_all(_SQL["import"], lines=json.dumps(rows))}
+    stored = {row[0] for row in await tx.fetch_all(_SQL["import"], lines=json.dumps(rows))}
+    new = {row["id"]: row for row in reversed(rows) if row["id"] in stored}
+    await tx.execute(_SQL["import_vectors"], lines=json.dumps(list(new.values())))
+    return stored
 
 
 async def get_observations(
@@ -301,7 +307,9 @@ async def newest_of_each_type(
 
 async def look_after(tx: Transaction, model: Model) -> Upkeep:
     """The pending maintenance of the observations."""
-    [(mixed, vectors)] = await tx.fetch_all(_SQL["upkeep"], model=model_of(model))
+    [[mixed]], [[vectors]] = await tx.fetch_many(
+        [(_SQL["upkeep"], {"model": model_of(model)}), (_SQL["vectors"], {})]
+    )
     return Upkeep(mixed, await wants_vector_index(tx, model.facts.dimension, vectors))
 
 
@@ -315,7 +323,7 @@ async def outdated(tx: Transaction, model: Model) -> dict[UUID, ObservationText]
 async def tend_index(tx: Transaction, model: Model) -> None:
     """Build the vector index, if it is still missing or too coarse."""
     await tx.lock("memory index")
-    [(_, vectors)] = await tx.fetch_all(_SQL["upkeep"], model=model_of(model))
+    [[vectors]] = await tx.fetch_all(_SQL["vectors"])
     await maintain_vector_index(tx, model.facts.dimension, vectors)
 
 
@@ -325,23 +333,29 @@ async def renew(
     """Replace the terms and vectors of outdated observations, or of all given (``anyway``)."""
     if not prepared:
         return
+    model = next(iter(prepared.values())).model
+    rows = await tx.fetch_all(_SQL["lock_due"], ids=list(prepared), anyway=anyway, model=model)
+    due = {identity: prepared[identity] for (identity,) in rows}
+    if not due:
+        return
     vectors = [
         (identity, ordinal, dense)
-        for identity, each in prepared.items()
+        for identity, each in due.items()
         for ordinal, dense in enumerate(each.dense)
     ]
     owners, ordinals, dense = zip(*vectors, strict=True)
-    await tx.execute(
-        _SQL["renew"],
-        ids=list(prepared),
-        terms=[each.terms for each in prepared.values()],
-        lex=[each.lex for each in prepared.values()],
-        owners=list(owners),
-        ordinals=list(ordinals),
-        dense=list(dense),
-        model=next(iter(prepared.values())).model,
-        anyway=anyway,
-    )
+    words = [
+        (_SQL["renew_words"], {"id": i, "terms": p.terms, "lex": p.lex, "model": model})
+        for i, p in due.items()
+    ]
+    bound = {
+        "ids": list(due),
+        "owners": list(owners),
+        "ordinals": list(ordinals),
+        "dense": list(dense),
+    }
+    names = ("delete_vectors", "renew_vectors")
+    await tx.fetch_many([*words, *((_SQL[name], bound) for name in names)])
 
 
 async def _select(tx: Transaction, name: str, **params: object) -> list[Observation]:

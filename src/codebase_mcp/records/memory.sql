@@ -2,8 +2,9 @@
 -- The columns of an observation, the last with its anchors.
 id, content, type, tags, session_id, created_at, stored_at,
 ARRAY(
-    SELECT ROW(anchor.repository_id, anchor.file, anchor.symbol, anchor.commit, anchor.start_line,
-               anchor.end_line, anchor.state, anchor.reason, anchor.moved_from)
+    SELECT jsonb_build_array(
+        anchor.repository_id, anchor.file, anchor.symbol, anchor.commit, anchor.start_line,
+        anchor.end_line, anchor.state, anchor.reason, anchor.moved_from)
     FROM anchor
     WHERE anchor.record_id = observation.id
     ORDER BY anchor.ordinal)
@@ -13,93 +14,75 @@ ARRAY(
 SELECT set_config('plan_cache_mode', 'force_custom_plan', true);
 
 -- name: store
--- Store an observation. If one with the same content exists, count it once more and add the tags.
-WITH stored AS (
-    INSERT INTO observation AS o (id, content, content_hash, type, tags, session_id, model, terms,
-                                  lex)
-    VALUES (%(id)s, %(content)s, %(hash)s, %(type)s, %(tags)s::text[], %(session_id)s, %(model)s,
-            %(terms)s::integer[], %(lex)s::sparsevec)
-    ON CONFLICT (content_hash) DO UPDATE
-    SET tags = (o.tags || ARRAY(
-            SELECT added.tag
-            FROM unnest(excluded.tags) WITH ORDINALITY AS added (tag, place)
-            WHERE added.tag <> ALL(o.tags)
-            ORDER BY added.place))[:%(most_tags)s],
-        session_id = coalesce(o.session_id, excluded.session_id),
-        times_stored = o.times_stored + 1,
-        stored_at = clock_timestamp()
-    RETURNING o.id, o.tags
-), meant AS (
-    INSERT INTO observation_vector (observation_id, ordinal, dense)
-    SELECT stored.id, made.place - 1, made.dense::halfvec
-    FROM stored
-    CROSS JOIN unnest(%(dense)s::text[]) WITH ORDINALITY AS made (dense, place)
-    WHERE stored.id = %(id)s
-)
-SELECT id, tags
-FROM stored;
+-- Store an observation, or count the one with the same content once more.
+INSERT INTO observation AS o (id, content, content_hash, type, tags, session_id, model, terms, lex)
+VALUES (%(id)s, %(content)s, %(hash)s, %(type)s, %(tags)s::text[], %(session_id)s, %(model)s,
+        %(terms)s::integer[], %(lex)s::sparsevec)
+ON CONFLICT (content_hash) DO UPDATE
+SET session_id = coalesce(o.session_id, excluded.session_id),
+    times_stored = o.times_stored + 1,
+    stored_at = excluded.stored_at
+RETURNING o.id, o.tags;
 
--- name: renew
--- Replace the terms and vectors of observations: of those made by another model, or of all with
--- ``anyway``. Rows that another transaction has locked are skipped.
-WITH due AS (
-    SELECT id
-    FROM observation
-    WHERE id = ANY(%(ids)s::uuid[]) AND (%(anyway)s OR model <> %(model)s)
-    FOR UPDATE SKIP LOCKED
-), words AS (
-    UPDATE observation AS o
-    SET model = %(model)s, terms = made.terms::integer[], lex = made.lex::sparsevec
-    FROM unnest(%(ids)s::uuid[], %(terms)s::text[], %(lex)s::text[]) AS made (id, terms, lex)
-    JOIN due ON due.id = made.id
-    WHERE o.id = made.id
-), vectors AS (
-    SELECT made.id, made.ordinal, made.dense::halfvec AS dense
-    FROM unnest(%(owners)s::uuid[], %(ordinals)s::integer[], %(dense)s::text[])
-        AS made (id, ordinal, dense)
-    JOIN due ON due.id = made.id
-), spent AS (
-    DELETE FROM observation_vector AS v
-    USING due
-    WHERE v.observation_id = due.id
-      AND NOT EXISTS (
-          SELECT
-          FROM vectors
-          WHERE vectors.id = v.observation_id AND vectors.ordinal = v.ordinal)
-)
+-- name: store_vectors
+-- The vectors of a new observation.
 INSERT INTO observation_vector (observation_id, ordinal, dense)
-SELECT id, ordinal, dense
-FROM vectors
-ON CONFLICT (observation_id, ordinal) DO UPDATE
-SET dense = excluded.dense;
+SELECT o.id, made.place - 1, made.dense::halfvec
+FROM observation AS o
+CROSS JOIN unnest(%(dense)s::text[]) WITH ORDINALITY AS made (dense, place)
+WHERE o.id = %(id)s;
+
+-- name: set_tags
+-- Replace the tags of an observation.
+UPDATE observation
+SET tags = %(tags)s::text[]
+WHERE id = %(id)s;
+
+-- name: lock_due
+-- Lock the observations to renew: those made by another model, or all with ``anyway``. Rows that
+-- another transaction has locked are skipped.
+SELECT id
+FROM observation
+WHERE id = ANY(%(ids)s::uuid[]) AND (%(anyway)s OR model <> %(model)s)
+FOR UPDATE SKIP LOCKED;
+
+-- name: renew_words
+-- Replace the terms of a locked observation.
+UPDATE observation
+SET model = %(model)s, terms = %(terms)s::integer[], lex = %(lex)s::sparsevec
+WHERE id = %(id)s;
+
+-- name: delete_vectors
+-- Delete the vectors of locked observations.
+DELETE FROM observation_vector
+WHERE observation_id = ANY(%(ids)s::uuid[]);
+
+-- name: renew_vectors
+-- The new vectors of locked observations.
+INSERT INTO observation_vector (observation_id, ordinal, dense)
+SELECT made.id, made.ordinal, made.dense::halfvec
+FROM unnest(%(owners)s::uuid[], %(ordinals)s::integer[], %(dense)s::text[])
+    AS made (id, ordinal, dense);
 
 -- name: import
 -- Import observations whose id and content do not exist yet.
-WITH line AS (
-    SELECT id, content, decode(hash, 'hex') AS content_hash, type,
-           ARRAY(SELECT jsonb_array_elements_text(tags)) AS tags, session_id, created_at,
-           stored_at, times_stored, model, terms::integer[] AS terms, lex::sparsevec AS lex, dense
-    FROM jsonb_to_recordset(%(lines)s::text::jsonb) AS line (
-        id uuid, content text, hash text, type text, tags jsonb, session_id text,
-        created_at timestamptz, stored_at timestamptz, times_stored integer, model text,
-        terms text, lex text, dense jsonb)
-), new AS (
-    INSERT INTO observation (id, content, content_hash, type, tags, session_id, created_at,
-                             stored_at, times_stored, model, terms, lex)
-    SELECT id, content, content_hash, type, tags, session_id, created_at, stored_at, times_stored,
-           model, terms, lex
-    FROM line
-    ON CONFLICT DO NOTHING
-    RETURNING id
-), meant AS (
-    INSERT INTO observation_vector (observation_id, ordinal, dense)
-    SELECT line.id, made.place - 1, made.dense::halfvec
-    FROM line
-    JOIN new ON new.id = line.id
-    CROSS JOIN jsonb_array_elements_text(line.dense) WITH ORDINALITY AS made (dense, place)
-)
-SELECT id::text
-FROM new;
+INSERT INTO observation (id, content, content_hash, type, tags, session_id, created_at, stored_at,
+                         times_stored, model, terms, lex)
+SELECT id, content, decode(hash, 'hex'), type, ARRAY(SELECT jsonb_array_elements_text(line.tags)),
+       session_id, created_at, stored_at, times_stored, model, terms::integer[], lex::sparsevec
+FROM jsonb_to_recordset(%(lines)s::text::jsonb) AS line (
+    id uuid, content text, hash text, type text, tags jsonb, session_id text,
+    created_at timestamptz, stored_at timestamptz, times_stored integer, model text,
+    terms text, lex text)
+ON CONFLICT DO NOTHING
+RETURNING id::text;
+
+-- name: import_vectors
+-- The vectors of observations that were imported.
+INSERT INTO observation_vector (observation_id, ordinal, dense)
+SELECT line.id, made.place - 1, made.dense::halfvec
+FROM jsonb_to_recordset(%(lines)s::text::jsonb) AS line (id uuid, dense jsonb)
+CROSS JOIN jsonb_array_elements_text(line.dense) WITH ORDINALITY AS made (dense, place);
 
 -- name: get
 -- Observations by their ids.
@@ -179,11 +162,15 @@ CROSS JOIN LATERAL (
 ) AS o;
 
 -- name: upkeep
--- Whether some observations have vectors of another model, and an estimate of the number of
--- vectors.
+-- Whether some observations have vectors of another model.
 SELECT coalesce((SELECT min(model) FROM observation) <> %(model)s
-                OR (SELECT max(model) FROM observation) <> %(model)s, false),
-       (SELECT reltuples::bigint FROM pg_class WHERE oid = 'observation_vector'::regclass);
+                OR (SELECT max(model) FROM observation) <> %(model)s, false);
+
+-- name: vectors
+-- An estimate of the number of vectors.
+SELECT reltuples::bigint
+FROM pg_class
+WHERE oid = 'observation_vector'::regclass;
 
 -- name: outdated
 -- Some observations with vectors of another model.

@@ -152,14 +152,14 @@ async def worth_injecting(
 
 
 async def _load_scope(tx: Transaction, parameters: Mapping[str, Any], *, narrow: bool) -> _Scope:
-    _, [facts], frequencies = await tx.fetch_many(
+    _, [[counted, mixed, passing]], [[estimated, vectors]], frequencies = await tx.fetch_many(
         [
             (_SQL["prepare"], {}),
             (_SQL["facts"], {**parameters, "narrow": narrow, "most": FEW_OBSERVATIONS + 1}),
+            (_SQL["estimates"], {}),
             (_SQL["frequencies"], {**parameters, "most": COUNTED}),
         ]
     )
-    counted, estimated, vectors, mixed, passing = facts
     total = counted
     if counted > FEW_OBSERVATIONS:  # the estimate may be old, or not there yet
         total = max(counted, estimated, *(count for _, count in frequencies))

@@ -5,19 +5,16 @@ AND (%(type)s::text IS NULL OR type = %(type)s)
 AND (%(session_id)s::text IS NULL OR session_id = %(session_id)s)
 
 -- name: facts
--- The number of observations, counted up to a limit; the planner's estimates of the number of
--- observations and of vectors; whether some have vectors of another model; and with filters, how
--- many observations pass them, counted up to the same limit.
-SELECT (SELECT count(*) FROM (SELECT FROM observation LIMIT %(most)s) AS counted),
-       (SELECT reltuples::bigint FROM pg_class WHERE oid = 'observation'::regclass),
-       (SELECT reltuples::bigint FROM pg_class WHERE oid = 'observation_vector'::regclass),
+-- The number of observations, counted up to a limit; whether some have vectors of another model; and
+-- with filters, how many observations pass them, counted up to the same limit.
+SELECT (SELECT count(*) FROM (SELECT id FROM observation LIMIT %(most)s) AS counted),
        coalesce((SELECT min(model) FROM observation) <> %(model)s
                 OR (SELECT max(model) FROM observation) <> %(model)s, false),
        CASE
            WHEN %(narrow)s THEN (
                SELECT count(*)
                FROM (
-                   SELECT
+                   SELECT id
                    FROM observation
                    WHERE {passes}
                    LIMIT %(most)s
@@ -25,11 +22,16 @@ SELECT (SELECT count(*) FROM (SELECT FROM observation LIMIT %(most)s) AS counted
            )
        END;
 
+-- name: estimates
+-- The planner's estimates of the number of observations and of vectors.
+SELECT (SELECT reltuples::bigint FROM pg_class WHERE oid = 'observation'::regclass),
+       (SELECT reltuples::bigint FROM pg_class WHERE oid = 'observation_vector'::regclass);
+
 -- name: frequencies
 -- In how many observations each term occurs, counted up to a limit.
 SELECT term, (
     SELECT count(*)
-    FROM (SELECT FROM observation WHERE terms @> ARRAY[term] LIMIT %(most)s) AS counted
+    FROM (SELECT id FROM observation WHERE terms @> ARRAY[term] LIMIT %(most)s) AS counted
 )
 FROM unnest(%(terms)s::integer[]) AS asked (term);
 

@@ -217,16 +217,16 @@ async def track_execution(
     Raises:
         NotFound: there is no such agent.
     """
-    row = await tx.fetch_one(
-        _SQL["track"],
-        id=uuid4(),
-        name=name,
-        open_session=await session_for(tx, None, owner),
+    bound = {
+        "id": uuid4(),
+        "name": name,
+        "open_session": await session_for(tx, None, owner),
         **{name: outcome.get(name) for name in _OUTCOME},
-    )
-    if row is None:
+    }
+    _, rows = await tx.fetch_many([(_SQL["touch_agent"], bound), (_SQL["track"], bound)])
+    if not rows:
         raise _agent_not_found(name)
-    return await find_agent(tx, name), row[0]
+    return await find_agent(tx, name), rows[0][0]
 
 
 async def find_agent(tx: Transaction, name: str) -> Agent:

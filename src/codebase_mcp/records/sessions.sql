@@ -14,7 +14,7 @@ RETURNING s.id, s.started_at, s.ended_at, s.directory, s.start_branch, s.start_c
 -- name: end
 -- End a session; one that has already ended keeps its time.
 UPDATE session
-SET ended_at = coalesce(ended_at, clock_timestamp()),
+SET ended_at = coalesce(ended_at, statement_timestamp()),
     end_branch = CASE WHEN ended_at IS NULL THEN %(branch)s ELSE end_branch END,
     end_commit = CASE WHEN ended_at IS NULL THEN %(commit)s ELSE end_commit END
 WHERE id = %(id)s
@@ -67,28 +67,29 @@ LIMIT %(limit)s;
 -- name: open_agent
 -- Add an agent or find it by its name; bind it to a session, or to none.
 INSERT INTO agent AS a (id, name, session_id, session_start)
-VALUES (%(id)s, %(name)s, %(session_id)s, clock_timestamp())
+VALUES (%(id)s, %(name)s, %(session_id)s, statement_timestamp())
 ON CONFLICT (name) DO UPDATE
 SET session_id = excluded.session_id,
     session_start = excluded.session_start,
-    last_active_at = clock_timestamp()
+    last_active_at = excluded.last_active_at
 RETURNING a.id;
 
 -- name: track
 -- Record an execution of an agent, in its own session if that is open, else in its caller's.
-WITH doing AS (
-    UPDATE agent
-    SET last_active_at = clock_timestamp()
-    WHERE name = %(name)s
-    RETURNING id, session_id
-)
 INSERT INTO agent_execution (id, agent_id, session_id, tool_name, success, duration_ms, summary,
                              error)
 SELECT %(id)s, doing.id, coalesce(s.id, %(open_session)s::text), %(tool_name)s::text,
        %(success)s::boolean, %(duration_ms)s::double precision, %(summary)s::text, %(error)s::text
-FROM doing
+FROM agent AS doing
 LEFT JOIN session AS s ON s.id = doing.session_id AND s.ended_at IS NULL
+WHERE doing.name = %(name)s
 RETURNING id;
+
+-- name: touch_agent
+-- An agent does something now.
+UPDATE agent
+SET last_active_at = statement_timestamp()
+WHERE name = %(name)s;
 
 -- name: find_agent
 -- An agent with its counts. A bound agent is active until its session ends, an unbound one for a
@@ -100,7 +101,7 @@ SELECT a.id, a.name, a.session_id, a.last_active_at,
 FROM agent AS a
 LEFT JOIN session AS s ON s.id = a.session_id AND s.ended_at IS NULL
 CROSS JOIN LATERAL (
-    SELECT a.last_active_at > clock_timestamp() - make_interval(mins => %(minutes)s) AS is
+    SELECT a.last_active_at > statement_timestamp() - make_interval(mins => %(minutes)s) AS is
 ) AS lately
 CROSS JOIN LATERAL (
     SELECT count(*) AS executions, count(*) FILTER (WHERE e.success) AS successes,

@@ -103,7 +103,7 @@ async def create_task(
         "planning_references": list(planning_references),
         "owner": owner,
     }
-    return await _written(tx, ["create_task"], params, anchors or None)
+    return await _written(tx, ["create_task", "begin_history"], params, anchors or None)
 
 
 async def get_task(tx: Transaction, task_id: UUID) -> Task:
@@ -157,7 +157,34 @@ async def update_task(
         "owner": owner,
     }
     anchors = (changes["anchors"] or ()) if "anchors" in changes else None
-    return await _written(tx, ["lock_task", "update_task"], params, anchors)
+    _, rows = await tx.fetch_many([(_SQL["lock_task"], params), (_SQL["before_update"], params)])
+    if not rows:
+        return await _written(tx, [], params, None)
+    status, branch, commit, is_edited, last, session_id, now, linked_at = rows[0]
+    before = {"status": status, "branch": branch, "commit": commit}
+    events = [
+        (field, old, changes[field])
+        for field, old in before.items()
+        if field in changes and changes[field] != old
+    ]
+    links = [(field, new) for field, _, new in events if field != "status"]
+    linked = [(field, new) for field, new in links if new is not None]
+    statements = ["unlink", "link", "update_task"] if events or is_edited else []
+    if not events and is_edited and session_id is not None:
+        events = [("text", None, None)]
+    params |= {
+        "unlinked": [field for field, new in links if new is None],
+        "linked": [field for field, _ in linked],
+        "values": [new for _, new in linked],
+        "fields": [field for field, _, _ in events],
+        "olds": [old for _, old, _ in events],
+        "news": [new for _, _, new in events],
+        "last": last,
+        "session_id": session_id,
+        "now": now,
+        "linked_at": linked_at,
+    }
+    return await _written(tx, [*statements, *(["add_events"] if events else [])], params, anchors)
 
 
 async def _written(

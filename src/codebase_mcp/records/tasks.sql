@@ -12,9 +12,9 @@ SELECT id, title, description, notes, status, created_at, updated_at, planning_r
            WHERE link.task_id = selected.id AND link.kind = 'commit'
            ORDER BY link.linked_at, link.value) AS commits,
        ARRAY(
-           SELECT ROW(anchor.repository_id, anchor.file, anchor.symbol, anchor.commit,
-                      anchor.start_line, anchor.end_line, anchor.state, anchor.reason,
-                      anchor.moved_from)
+           SELECT jsonb_build_array(
+               anchor.repository_id, anchor.file, anchor.symbol, anchor.commit, anchor.start_line,
+               anchor.end_line, anchor.state, anchor.reason, anchor.moved_from)
            FROM anchor
            WHERE anchor.record_id = selected.id
            ORDER BY anchor.ordinal) AS anchors
@@ -93,26 +93,23 @@ WHERE task_id = %(id)s AND field <> 'text'
 ORDER BY ordinal;
 
 -- name: create_task
--- Add a task and the first event of its history; returns the time.
-WITH new AS (
-    INSERT INTO task (id, title, description, notes, status, planning_references, created_at,
-                      updated_at)
-    SELECT %(id)s, %(title)s, %(description)s, %(notes)s, %(status)s,
-           %(planning_references)s::text[], now, now
-    FROM clock_timestamp() AS now
-    RETURNING id, status, created_at
-), event AS (
-    INSERT INTO task_event (task_id, ordinal, at, field, new, session_id)
-    SELECT id, 1, created_at, 'status', status,
-           (SELECT id
-            FROM session
-            WHERE owner = %(owner)s AND ended_at IS NULL
-            ORDER BY started_at DESC
-            LIMIT 1)
-    FROM new
-)
-SELECT created_at
-FROM new;
+-- Add a task.
+INSERT INTO task (id, title, description, notes, status, planning_references, created_at, updated_at)
+SELECT %(id)s, %(title)s, %(description)s, %(notes)s, %(status)s, %(planning_references)s::text[],
+       now, now
+FROM statement_timestamp() AS now;
+
+-- name: begin_history
+-- The first event of a new task.
+INSERT INTO task_event (task_id, ordinal, at, field, new, session_id)
+SELECT t.id, 1, t.created_at, 'status', t.status,
+       (SELECT id
+        FROM session
+        WHERE owner = %(owner)s AND ended_at IS NULL
+        ORDER BY started_at DESC
+        LIMIT 1)
+FROM task AS t
+WHERE t.id = %(id)s;
 
 -- name: lock_task
 -- Lock a task against changes until the transaction ends. Later statements see earlier changes of
@@ -122,81 +119,73 @@ FROM task
 WHERE id = %(id)s
 FOR NO KEY UPDATE;
 
+-- name: before_update
+-- Of a locked task: its status, branch and commit, whether the ``given`` columns change it otherwise,
+-- the number of its last event, the caller's session, the time, and the time of new links. That is later
+-- than those of the existing ones, even if these were made by a clock that is ahead.
+SELECT status,
+       (SELECT link.value
+        FROM task_link AS link
+        WHERE link.task_id = task.id AND link.kind = 'branch'
+        ORDER BY link.linked_at DESC, link.value DESC
+        LIMIT 1),
+       (SELECT link.value
+        FROM task_link AS link
+        WHERE link.task_id = task.id AND link.kind = 'commit'
+        ORDER BY link.linked_at DESC, link.value DESC
+        LIMIT 1),
+       'anchors' = ANY(%(given)s::text[])
+           OR ('title' = ANY(%(given)s::text[]) AND title <> %(title)s)
+           OR ('description' = ANY(%(given)s::text[])
+               AND description IS DISTINCT FROM %(description)s)
+           OR ('notes' = ANY(%(given)s::text[]) AND notes IS DISTINCT FROM %(notes)s)
+           OR ('planning_references' = ANY(%(given)s::text[])
+               AND planning_references <> %(planning_references)s::text[]),
+       (SELECT coalesce(max(ordinal), 0) FROM task_event WHERE task_id = task.id),
+       (SELECT id
+        FROM session
+        WHERE owner = %(owner)s AND ended_at IS NULL
+        ORDER BY started_at DESC
+        LIMIT 1),
+       statement_timestamp(),
+       greatest(
+           statement_timestamp(),
+           (SELECT max(link.linked_at) + interval '1 microsecond'
+            FROM task_link AS link
+            WHERE link.task_id = task.id))
+FROM task
+WHERE id = %(id)s;
+
+-- name: unlink
+-- Forget all branches or commits of a task.
+DELETE FROM task_link
+WHERE task_id = %(id)s AND kind = ANY(%(unlinked)s);
+
+-- name: link
+-- Link a branch or a commit.
+INSERT INTO task_link (task_id, kind, value, linked_at)
+SELECT %(id)s, made.kind, made.value, %(linked_at)s
+FROM unnest(%(linked)s::text[], %(values)s::text[]) AS made (kind, value)
+ON CONFLICT (task_id, kind, value) DO UPDATE
+SET linked_at = excluded.linked_at;
+
+-- name: add_events
+-- Add to the history of a task.
+INSERT INTO task_event (task_id, ordinal, at, field, old, new, session_id)
+SELECT %(id)s, %(last)s + made.place, %(now)s, made.field, made.old, made.new, %(session_id)s
+FROM unnest(%(fields)s::text[], %(olds)s::text[], %(news)s::text[])
+    WITH ORDINALITY AS made (field, old, new, place);
+
 -- name: update_task
--- Change the ``given`` columns of a locked task, and record the changes in its history. Nothing is
--- written if nothing changes. A new link gets a later time than the existing ones, even if those
--- were made by a clock that is ahead.
-WITH before AS (
-    SELECT id, status,
-           (SELECT link.value
-            FROM task_link AS link
-            WHERE link.task_id = task.id AND link.kind = 'branch'
-            ORDER BY link.linked_at DESC, link.value DESC
-            LIMIT 1) AS branch,
-           (SELECT link.value
-            FROM task_link AS link
-            WHERE link.task_id = task.id AND link.kind = 'commit'
-            ORDER BY link.linked_at DESC, link.value DESC
-            LIMIT 1) AS commit,
-           'anchors' = ANY(%(given)s::text[])
-               OR ('title' = ANY(%(given)s::text[]) AND title <> %(title)s)
-               OR ('description' = ANY(%(given)s::text[])
-                   AND description IS DISTINCT FROM %(description)s)
-               OR ('notes' = ANY(%(given)s::text[]) AND notes IS DISTINCT FROM %(notes)s)
-               OR ('planning_references' = ANY(%(given)s::text[])
-                   AND planning_references <> %(planning_references)s::text[]) AS is_edited,
-           (SELECT max(ordinal) FROM task_event WHERE task_id = task.id) AS last_ordinal,
-           (SELECT id
-            FROM session
-            WHERE owner = %(owner)s AND ended_at IS NULL
-            ORDER BY started_at DESC
-            LIMIT 1) AS session_id,
-           clock_timestamp() AS now
-    FROM task
-    WHERE id = %(id)s
-), change AS MATERIALIZED (
-    SELECT field, old, new, row_number() OVER (ORDER BY position) AS position
-    FROM before
-    CROSS JOIN LATERAL (
-        VALUES (1, 'status', before.status, %(status)s::text),
-               (2, 'branch', before.branch, %(branch)s::text),
-               (3, 'commit', before.commit, %(commit)s::text)
-    ) AS asked (position, field, old, new)
-    WHERE field = ANY(%(given)s::text[]) AND old IS DISTINCT FROM new
-), unlinked AS (
-    DELETE FROM task_link AS link
-    USING change
-    WHERE link.task_id = %(id)s AND link.kind = change.field AND change.new IS NULL
-), linked AS (
-    INSERT INTO task_link (task_id, kind, value, linked_at)
-    SELECT before.id, change.field, change.new,
-           greatest(
-               before.now,
-               (SELECT max(link.linked_at) + interval '1 microsecond'
-                FROM task_link AS link
-                WHERE link.task_id = before.id AND link.kind = change.field))
-    FROM change
-    CROSS JOIN before
-    WHERE change.field <> 'status' AND change.new IS NOT NULL
-    ON CONFLICT (task_id, kind, value) DO UPDATE
-    SET linked_at = excluded.linked_at
-), event AS (
-    INSERT INTO task_event (task_id, ordinal, at, field, old, new, session_id)
-    SELECT before.id, coalesce(before.last_ordinal, 0) + coalesce(change.position, 1), before.now,
-           coalesce(change.field, 'text'), change.old, change.new, before.session_id
-    FROM before
-    LEFT JOIN change ON true
-    WHERE change.field IS NOT NULL OR (before.is_edited AND before.session_id IS NOT NULL)
-)
+-- Change the ``given`` columns of a task.
 UPDATE task
 SET title = CASE WHEN 'title' = ANY(%(given)s::text[]) THEN %(title)s ELSE title END,
     description = CASE
         WHEN 'description' = ANY(%(given)s::text[]) THEN %(description)s ELSE description END,
     notes = CASE WHEN 'notes' = ANY(%(given)s::text[]) THEN %(notes)s ELSE notes END,
-    status = CASE WHEN 'status' = ANY(%(given)s::text[]) THEN %(status)s ELSE task.status END,
+    status = CASE WHEN 'status' = ANY(%(given)s::text[]) THEN %(status)s ELSE status END,
     planning_references = CASE
         WHEN 'planning_references' = ANY(%(given)s::text[]) THEN %(planning_references)s::text[]
         ELSE planning_references END,
-    updated_at = before.now
-FROM before
-WHERE task.id = before.id AND (before.is_edited OR EXISTS (SELECT FROM change));
+    updated_at = %(now)s
+WHERE id = %(id)s;

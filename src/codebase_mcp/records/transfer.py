@@ -29,6 +29,7 @@ from codebase_mcp.errors import CodebaseError, InvalidInput
 from codebase_mcp.records.anchoring import MAX_ANCHORS, AnchorState
 from codebase_mcp.records.anchors import RecordKind
 from codebase_mcp.records.entity_types import folded, schema_problems
+from codebase_mcp.records.import_lines import insert_lines
 from codebase_mcp.records.memory import store_prepared
 from codebase_mcp.records.schemas.documents import accept_schema
 from codebase_mcp.records.vocabulary import (
@@ -444,9 +445,8 @@ async def _store(
         assert model is not None
         stored = await store_prepared(tx, contents, model)
     else:
-        more = {"above": list(LEVELS[: LEVELS.index(level)])} if level else {}
-        rows = await tx.fetch_all(_SQL[f"import_{kind}"], lines=json.dumps(contents), **more)
-        stored = {row[0] for row in rows}
+        above = list(LEVELS[: LEVELS.index(level)]) if level else []
+        stored = await insert_lines(tx, kind, contents, above)
     rest = [identity for identity in lines if identity not in stored]
     rows = await tx.fetch_all(_SQL[f"export_{kind}"], **_beginning(kind), ids=rest, limit=len(rest))
     existing = {identity: read_line(line) for _, identity, line in rows}

@@ -145,8 +145,15 @@ FROM jsonb_to_recordset(%(lines)s::text::jsonb) AS line (
 ON CONFLICT DO NOTHING
 RETURNING id::text;
 
+-- name: find_agent_execution
+-- The executions of existing agents.
+SELECT line.id::text, NULL
+FROM agent
+JOIN jsonb_to_recordset(%(lines)s::text::jsonb) AS line (id uuid, agent_id uuid)
+    ON agent.id = line.agent_id;
+
 -- name: import_agent_execution
--- Import executions of existing agents.
+-- Import them.
 INSERT INTO agent_execution (id, agent_id, session_id, at, tool_name, success, duration_ms,
                              summary, error)
 SELECT line.id, line.agent_id, line.session_id, line.at, line.tool_name, line.success,
@@ -154,68 +161,53 @@ SELECT line.id, line.agent_id, line.session_id, line.at, line.tool_name, line.su
 FROM jsonb_to_recordset(%(lines)s::text::jsonb) AS line (
     id uuid, agent_id uuid, session_id text, at timestamptz, tool_name text, success boolean,
     duration_ms double precision, summary text, error text)
-JOIN agent ON agent.id = line.agent_id
 ON CONFLICT DO NOTHING
 RETURNING id::text;
 
 -- name: import_task
--- Import tasks that do not exist yet, with links and history.
-WITH line AS (
-    SELECT id, title, description, notes, status, created_at, updated_at, links, events,
-           ARRAY(SELECT jsonb_array_elements_text(planning_references)) AS planning_references
-    FROM jsonb_to_recordset(%(lines)s::text::jsonb) AS line (
-        id uuid, title text, description text, notes text, status text,
-        planning_references jsonb, created_at timestamptz, updated_at timestamptz,
-        links jsonb, events jsonb)
-), new AS (
-    INSERT INTO task (id, title, description, notes, status, planning_references, created_at,
-                      updated_at)
-    SELECT id, title, description, notes, status, planning_references, created_at, updated_at
-    FROM line
-    ON CONFLICT DO NOTHING
-    RETURNING id
-), links AS (
-    INSERT INTO task_link (task_id, kind, value, linked_at)
-    SELECT line.id, link.kind, link.value, link.linked_at
-    FROM line
-    JOIN new ON new.id = line.id
-    CROSS JOIN jsonb_to_recordset(line.links) AS link (
-        kind text, value text, linked_at timestamptz)
-    ON CONFLICT DO NOTHING
-), events AS (
-    INSERT INTO task_event (task_id, ordinal, at, field, old, new, session_id)
-    SELECT line.id, event.ordinal, (event.event ->> 'at')::timestamptz, event.event ->> 'field',
-           event.event ->> 'old', event.event ->> 'new', event.event ->> 'session_id'
-    FROM line
-    JOIN new ON new.id = line.id
-    CROSS JOIN jsonb_array_elements(line.events) WITH ORDINALITY AS event (event, ordinal)
-)
-SELECT id::text
-FROM new;
+-- Import tasks that do not exist yet.
+INSERT INTO task (id, title, description, notes, status, planning_references, created_at, updated_at)
+SELECT id, title, description, notes, status,
+       ARRAY(SELECT jsonb_array_elements_text(line.planning_references)), created_at, updated_at
+FROM jsonb_to_recordset(%(lines)s::text::jsonb) AS line (
+    id uuid, title text, description text, notes text, status text,
+    planning_references jsonb, created_at timestamptz, updated_at timestamptz)
+ON CONFLICT DO NOTHING
+RETURNING id::text;
+
+-- name: import_links
+-- The links of tasks that were imported.
+INSERT INTO task_link (task_id, kind, value, linked_at)
+SELECT line.id, link.kind, link.value, link.linked_at
+FROM jsonb_to_recordset(%(lines)s::text::jsonb) AS line (id uuid, links jsonb)
+CROSS JOIN jsonb_to_recordset(line.links) AS link (kind text, value text, linked_at timestamptz)
+ON CONFLICT DO NOTHING;
+
+-- name: import_events
+-- The history of tasks that were imported.
+INSERT INTO task_event (task_id, ordinal, at, field, old, new, session_id)
+SELECT line.id, event.ordinal, (event.event ->> 'at')::timestamptz, event.event ->> 'field',
+       event.event ->> 'old', event.event ->> 'new', event.event ->> 'session_id'
+FROM jsonb_to_recordset(%(lines)s::text::jsonb) AS line (id uuid, events jsonb)
+CROSS JOIN jsonb_array_elements(line.events) WITH ORDINALITY AS event (event, ordinal);
 
 -- name: import_entity_type
--- Import entity types whose id and name do not exist yet, with the versions of their schemas.
-WITH line AS (
-    SELECT id, name, folded, description, version, created_at, updated_at, versions
-    FROM jsonb_to_recordset(%(lines)s::text::jsonb) AS line (
-        id uuid, name text, folded text, description text, version integer,
-        created_at timestamptz, updated_at timestamptz, versions jsonb)
-), new AS (
-    INSERT INTO entity_type (id, name, folded, description, version, created_at, updated_at)
-    SELECT id, name, folded, description, version, created_at, updated_at
-    FROM line
-    ON CONFLICT DO NOTHING
-    RETURNING id
-), versions AS (
-    INSERT INTO entity_type_version (type_id, version, schema, created_at)
-    SELECT line.id, (item.part ->> 'version')::integer, (item.part ->> 'schema_text')::json,
-           (item.part ->> 'created_at')::timestamptz
-    FROM line
-    JOIN new ON new.id = line.id
-    CROSS JOIN jsonb_array_elements(line.versions) AS item (part)
-)
-SELECT id::text
-FROM new;
+-- Import entity types whose id and name do not exist yet.
+INSERT INTO entity_type (id, name, folded, description, version, created_at, updated_at)
+SELECT id, name, folded, description, version, created_at, updated_at
+FROM jsonb_to_recordset(%(lines)s::text::jsonb) AS line (
+    id uuid, name text, folded text, description text, version integer,
+    created_at timestamptz, updated_at timestamptz)
+ON CONFLICT DO NOTHING
+RETURNING id::text;
+
+-- name: import_versions
+-- The versions of the schemas of types that were imported.
+INSERT INTO entity_type_version (type_id, version, schema, created_at)
+SELECT line.id, (item.part ->> 'version')::integer, (item.part ->> 'schema_text')::json,
+       (item.part ->> 'created_at')::timestamptz
+FROM jsonb_to_recordset(%(lines)s::text::jsonb) AS line (id uuid, versions jsonb)
+CROSS JOIN jsonb_array_elements(line.versions) AS item (part);
 
 -- name: schemas_of
 -- The schemas that the data of entities must match.
@@ -224,8 +216,15 @@ FROM entity_type_version AS v
 JOIN entity_type AS t ON t.id = v.type_id
 WHERE v.type_id = ANY(%(types)s);
 
+-- name: find_entity
+-- The entities whose type exists.
+SELECT line.id::text, NULL
+FROM entity_type AS t
+JOIN jsonb_to_recordset(%(lines)s::text::jsonb) AS line (id uuid, type_id uuid)
+    ON t.id = line.type_id;
+
 -- name: import_entity
--- Import entities whose type exists, and whose id and name do not.
+-- Import those whose id and name do not exist yet.
 INSERT INTO entity (id, type_id, name, data, tags, version, schema_version, created_at, updated_at,
                     deleted_at)
 SELECT line.id, line.type_id, line.name, line.data,
@@ -235,37 +234,34 @@ FROM jsonb_to_recordset(%(lines)s::text::jsonb) AS line (
     id uuid, type_id uuid, name text, data jsonb, tags jsonb, version integer,
     schema_version integer, created_at timestamptz, updated_at timestamptz,
     deleted_at timestamptz)
-JOIN entity_type AS t ON t.id = line.type_id
 ON CONFLICT DO NOTHING
 RETURNING id::text;
 
+-- name: find_work_item
+-- The work items of one level without a parent, or with one of a higher level; and their paths.
+SELECT line.id::text, coalesce(parent.path, '') || line.id || '/'
+FROM jsonb_to_recordset(%(lines)s::text::jsonb) AS line (id uuid, parent_id uuid)
+LEFT JOIN work_item AS parent
+    ON parent.id = line.parent_id AND parent.item_type = ANY(%(above)s::text[])
+WHERE line.parent_id IS NULL OR parent.id IS NOT NULL;
+
 -- name: import_work_item
--- Import work items of one level that do not exist yet, below existing parents of a higher level.
+-- Import those that do not exist yet.
 INSERT INTO work_item (id, item_type, title, description, status, parent_id, path, created_at,
                        updated_at, completed_at)
 SELECT line.id, line.item_type, line.title, line.description, line.status, line.parent_id,
-       coalesce(parent.path, '') || line.id || '/', line.created_at, line.updated_at,
-       line.completed_at
+       line.found, line.created_at, line.updated_at, line.completed_at
 FROM jsonb_to_recordset(%(lines)s::text::jsonb) AS line (
     id uuid, item_type text, title text, description text, status text, parent_id uuid,
-    created_at timestamptz, updated_at timestamptz, completed_at timestamptz)
-LEFT JOIN work_item AS parent
-    ON parent.id = line.parent_id AND parent.item_type = ANY(%(above)s::text[])
-WHERE line.parent_id IS NULL OR parent.id IS NOT NULL
+    found text, created_at timestamptz, updated_at timestamptz, completed_at timestamptz)
 ON CONFLICT DO NOTHING
 RETURNING id::text;
 
--- name: import_anchor
--- Import anchors of existing records, in the repository with the same root, if it is indexed here.
-INSERT INTO anchor (id, record_kind, record_id, ordinal, repository_id, root, file, symbol, commit,
-                    start_line, end_line, hash, state, reason, moved_from, created_at)
-SELECT line.id, line.record_kind, line.record_id, line.ordinal, r.id, line.repository, line.file,
-       line.symbol, line.commit, line.start_line, line.end_line, decode(line.hash, 'hex'),
-       line.state, line.reason, line.moved_from, line.created_at
+-- name: find_anchor
+-- The anchors of existing records, and the repository with the same root, if it is indexed here.
+SELECT line.id::text, r.id::text
 FROM jsonb_to_recordset(%(lines)s::text::jsonb) AS line (
-    id uuid, record_kind text, record_id uuid, ordinal integer, repository text, file text,
-    symbol text, commit text, start_line integer, end_line integer, hash text, state text,
-    reason text, moved_from text, created_at timestamptz)
+    id uuid, record_kind text, record_id uuid, repository text)
 LEFT JOIN repository AS r ON r.root = line.repository
 WHERE EXISTS (SELECT FROM task AS t WHERE t.id = line.record_id AND line.record_kind = 'task')
    OR EXISTS (
@@ -274,6 +270,18 @@ WHERE EXISTS (SELECT FROM task AS t WHERE t.id = line.record_id AND line.record_
    OR EXISTS (SELECT FROM entity AS e WHERE e.id = line.record_id AND line.record_kind = 'entity')
    OR EXISTS (
        SELECT FROM work_item AS w
-       WHERE w.id = line.record_id AND line.record_kind = 'work_item')
+       WHERE w.id = line.record_id AND line.record_kind = 'work_item');
+
+-- name: import_anchor
+-- Import those that do not exist yet.
+INSERT INTO anchor (id, record_kind, record_id, ordinal, repository_id, root, file, symbol, commit,
+                    start_line, end_line, hash, state, reason, moved_from, created_at)
+SELECT line.id, line.record_kind, line.record_id, line.ordinal, line.found, line.repository, line.file,
+       line.symbol, line.commit, line.start_line, line.end_line, decode(line.hash, 'hex'),
+       line.state, line.reason, line.moved_from, line.created_at
+FROM jsonb_to_recordset(%(lines)s::text::jsonb) AS line (
+    id uuid, record_kind text, record_id uuid, ordinal integer, repository text, file text,
+    symbol text, commit text, start_line integer, end_line integer, hash text, state text,
+    reason text, moved_from text, created_at timestamptz, found uuid)
 ON CONFLICT DO NOTHING
 RETURNING id::text;

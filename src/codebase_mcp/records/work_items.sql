@@ -2,8 +2,9 @@
 -- The columns of an item, the last with its anchors.
 id, item_type, title, description, status, parent_id, path, created_at, updated_at, completed_at,
 ARRAY(
-    SELECT ROW(anchor.repository_id, anchor.file, anchor.symbol, anchor.commit, anchor.start_line,
-               anchor.end_line, anchor.state, anchor.reason, anchor.moved_from)
+    SELECT jsonb_build_array(
+        anchor.repository_id, anchor.file, anchor.symbol, anchor.commit, anchor.start_line,
+        anchor.end_line, anchor.state, anchor.reason, anchor.moved_from)
     FROM anchor
     WHERE anchor.record_id = work_item.id
     ORDER BY anchor.ordinal)
@@ -31,14 +32,14 @@ WITH parent AS (
     SELECT %(id)s, %(item_type)s, %(title)s, %(description)s, %(status)s, parent.id,
            coalesce(parent.path, '') || %(id)s || '/', now, now,
            CASE WHEN %(status)s = 'completed' THEN now END
-    FROM clock_timestamp() AS now
+    FROM statement_timestamp() AS now
     LEFT JOIN parent ON true
     WHERE %(parent_id)s::uuid IS NULL OR parent.item_type = ANY(%(above)s)
     RETURNING id, item_type, title, description, status, parent_id, path, created_at, updated_at,
               completed_at
 )
 SELECT (SELECT item_type FROM parent), id, item_type, title, description, status, parent_id, path,
-       created_at, updated_at, completed_at, ARRAY(SELECT ROW() WHERE false) AS anchors
+       created_at, updated_at, completed_at, '{}'::jsonb[] AS anchors
 FROM (VALUES (1)) AS always
 LEFT JOIN new ON true;
 
@@ -63,7 +64,7 @@ SET title = coalesce(%(title)s, title),
                 AND description IS DISTINCT FROM %(description)s)
             THEN greatest(now, updated_at)
         ELSE updated_at END
-FROM clock_timestamp() AS now
+FROM statement_timestamp() AS now
 WHERE id = %(id)s
 RETURNING {columns};
 

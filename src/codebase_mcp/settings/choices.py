@@ -25,6 +25,7 @@ def database_target(settings: Settings) -> DatabaseTarget:
         pool_size=settings.db_pool_size,
         overflow=settings.db_max_overflow,
         direct_url=settings.direct_database_url,
+        read_url=settings.database_read_url,
         project_roles=has_roles,
     )
 

@@ -70,9 +70,9 @@ class Settings(SettingValues):
                 problems.append(invalid.problem)
         problems += _contradictions(values, sources)
         warnings = _unknown_variables(environment)
-        if values.get("direct_database_url") and not values.get("database_url"):
-            source = sources["direct_database_url"]
-            warnings.append(f"{source} has no effect without DATABASE_URL")
+        for name in ("direct_database_url", "database_read_url"):
+            if values.get(name) and not values.get("database_url"):
+                warnings.append(f"{sources[name]} has no effect without DATABASE_URL")
         problems += others
         if problems:
             raise invalid_settings(problems)

@@ -164,6 +164,13 @@ class SettingValues:
         variable="DIRECT_DATABASE_URL",
         is_secret=True,
     )
+    database_read_url: str | None = _database(
+        None,
+        DATABASE_URL,
+        "A streaming standby of that PostgreSQL, for searches while it is up to date.",
+        variable="DATABASE_READ_URL",
+        is_secret=True,
+    )
     db_pool_size: int = _database(
         20,
         whole_number(1, 1000),
