@@ -2,7 +2,9 @@
 
 Processor time and wall time of commands in a warm state, side by side with ``python -c pass`` and
 with semble's command on the same tree; medians of a few rounds. Of a server on stdio the handshake,
-the first search and the second one are timed.
+the first search and the second one are timed. At last ten servers run at once on the index: when
+each has answered its first search, counted from its start, and their memory together (the sum of
+what is theirs alone and of their shares of what several have mapped: PSS).
 """
 
 from __future__ import annotations
@@ -16,7 +18,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from codebase_mcp.database.server import Embedded, EmbeddedServer
@@ -45,6 +48,7 @@ def main() -> None:
     parser.add_argument("--semble", help="semble's command")
     parser.add_argument("--tree", type=Path, default=HERE, help="what is searched (this project)")
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--servers", type=int, default=10)
     options = parser.parse_args()
     commands = {"python -c pass": (sys.executable, "-c", "pass")}
     if options.semble:
@@ -63,6 +67,7 @@ def main() -> None:
         run((*OURS, "index", str(options.tree)), options.tree, environment)
         measure(commands, options.rounds, options.tree, environment)
         greet(options.rounds, options.tree, environment)
+        crowd(options.servers, options.tree, environment)
         EmbeddedServer(Embedded(Path(folder) / "data")).stop()
 
 
@@ -100,8 +105,33 @@ def greet(rounds: int, tree: Path, environment: dict[str, str]) -> None:
         print(f"{name:20} {'':10} {'':8} {statistics.median(times):8.0f}")
 
 
-def _greet_once(tree: Path, environment: dict[str, str]) -> list[float]:
-    started = time.perf_counter()
+def crowd(count: int, tree: Path, environment: dict[str, str]) -> None:
+    """Start servers one after the other, let each search, and add up their memory."""
+    with ExitStack() as stack:
+        answered, servers = [], []
+        for _ in range(count):
+            started = time.perf_counter()
+            servers.append(stack.enter_context(_server(tree, environment)))
+            _hello(servers[-1])
+            _search(servers[-1], QUESTION)
+            answered.append((time.perf_counter() - started) * 1000)
+        time.sleep(THINKING_S)
+        total = sum(_pss_kb(server.pid) for server in servers) / 1024
+    print(f"{'start to answer':20} {'':10} {'':8} {statistics.median(answered):8.0f}")
+    print(f"{count} servers: {total:.0f} MB")
+
+
+def _pss_kb(pid: int) -> int:
+    """The memory of a process and its children, its share of what it shares with others, in kB."""
+    lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+    [own] = [int(line.split()[1]) for line in lines if line.startswith("Pss:")]
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    return own + sum(_pss_kb(int(child)) for child in children)
+
+
+@contextmanager
+def _server(tree: Path, environment: dict[str, str]) -> Iterator[subprocess.Popen[bytes]]:
+    """A server on stdio."""
     with subprocess.Popen(
         OURS,
         cwd=tree,
@@ -110,18 +140,29 @@ def _greet_once(tree: Path, environment: dict[str, str]) -> list[float]:
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
     ) as server:
-        client = {"name": "bench", "version": "1"}
-        hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": client}
-        _ask(server, "initialize", hello)
-        taken = [(time.perf_counter() - started) * 1000]
-        _send(server, {"method": "notifications/initialized"})
-        taken.append(_ask(server, "tools/list", {}))
-        time.sleep(THINKING_S)
-        for query in (QUESTION, "how are ignored files found"):
-            call = {"name": "search_code", "arguments": {"query": query}}
-            taken.append(_ask(server, "tools/call", call))
+        yield server
         assert server.stdin is not None
         server.stdin.close()
+
+
+def _hello(server: subprocess.Popen[bytes]) -> None:
+    client = {"name": "bench", "version": "1"}
+    hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": client}
+    _ask(server, "initialize", hello)
+    _send(server, {"method": "notifications/initialized"})
+
+
+def _search(server: subprocess.Popen[bytes], query: str) -> float:
+    return _ask(server, "tools/call", {"name": "search_code", "arguments": {"query": query}})
+
+
+def _greet_once(tree: Path, environment: dict[str, str]) -> list[float]:
+    started = time.perf_counter()
+    with _server(tree, environment) as server:
+        _hello(server)
+        taken = [(time.perf_counter() - started) * 1000, _ask(server, "tools/list", {})]
+        time.sleep(THINKING_S)
+        taken += [_search(server, QUESTION), _search(server, "how are ignored files found")]
     return taken
 
 

@@ -25,8 +25,9 @@ COMMAND = [sys.executable, "-m", "codebase_mcp.cli.main"]
 
 
 async def test_a_dry_run_of_a_new_project_says_what_a_run_then_does(
-    app: App, database: Database, make_repo: MakeRepo, project_id: str
+    app: App, database: Database, make_repo: MakeRepo
 ) -> None:
+    project_id = f"dry-{uuid.uuid4().hex[:12]}"  # that of the fixture has a schema
     root = make_repo()
     expected = (await forecast_run(app, root, project_id)).forecast
     with pytest.raises(ProjectNotFound):
@@ -42,6 +43,7 @@ async def test_a_dry_run_of_a_new_project_says_what_a_run_then_does(
     assert expected.files == run.files_indexed
     assert dict(expected.skipped) == run.files_skipped
     assert not expected.is_indexed
+    await app.drop_project(project_id)
 
 
 async def test_a_dry_run_tells_new_changed_unchanged_and_removed_files_apart(
