@@ -23,6 +23,9 @@ from codebase_mcp.search.memory_index import (
 
 _ROW_BITS = 32
 
+# The columns of a definition that are places of strings: its name and kind, and its folded name.
+_STRINGS, _FOLDED = slice(1, 3), 6
+
 
 @dataclass(frozen=True, slots=True)
 class _Part:
@@ -141,30 +144,15 @@ def _symbols(old: SymbolTable, old_texts: Ints, new: SymbolTable, new_texts: Int
         _columns(new, new_texts, len(old.strings), of_new),
     )
     places = np.searchsorted(tables[0][:, 0], tables[1][:, 0])
-    texts, names, kinds, starts, ends, depths, folded = np.insert(
-        tables[0], places, tables[1], axis=0
-    ).T.copy()
-    used, numbers = np.unique(np.concatenate([names, kinds]), return_inverse=True)
-    names, kinds = numbers.astype(np.int32).reshape(2, -1)
-    used_names, name_of = np.unique(folded, return_inverse=True)
-    by_name = np.argsort(name_of, kind="stable").astype(np.int32)
-    of_folded = np.searchsorted(name_of[by_name], np.arange(len(used_names) + 1))
-    return SymbolTable(
-        strings=strings.selected(used),
-        texts=texts,
-        names=names,
-        kinds=kinds,
-        starts=starts,
-        ends=ends,
-        depths=depths,
-        by_name=by_name,
-        folded=folded_names.selected(used_names),
-        of_folded=of_folded.astype(np.int32),
-    )
+    columns = np.insert(tables[0], places, tables[1], axis=0)
+    used, numbers = np.unique(columns[:, _STRINGS], return_inverse=True)
+    columns[:, _STRINGS] = numbers.reshape(-1, 2)
+    used_names, columns[:, _FOLDED] = np.unique(columns[:, _FOLDED], return_inverse=True)
+    return SymbolTable.of(columns, strings.selected(used), folded_names.selected(used_names))
 
 
 def _columns(table: SymbolTable, texts: Ints, first_string: int, of_folded: Ints) -> Ints:
-    """The definitions that stay: text, name, kind, first and last line, depth, folded name.
+    """The definitions that stay, as `SymbolTable.of` has them.
 
     ``first_string`` is the place of the table's strings, ``of_folded`` those of its folded names.
     """

@@ -216,18 +216,8 @@ def _symbol_table(blob_ids: NDArray[np.int64], rows: Sequence[Row]) -> SymbolTab
     kinds = numbered(number_of, (row[3] for row in rows))
     distinct = sorted({row[2] for row in rows}, key=str.encode)
     folded = numbered({name: number for number, name in enumerate(distinct)}, (r[2] for r in rows))
-    by_name = np.argsort(folded, kind="stable").astype(np.int32)
     ids = np.fromiter((row[0] for row in rows), np.int64, len(rows))
+    texts = np.searchsorted(blob_ids, ids).astype(np.int32)
     lines = np.array([row[4:7] for row in rows], np.int32).reshape(-1, 3)
-    return SymbolTable(
-        strings=Strings.of(number_of),
-        texts=np.searchsorted(blob_ids, ids).astype(np.int32),
-        names=names,
-        kinds=kinds,
-        starts=lines[:, 0],
-        ends=lines[:, 1],
-        depths=lines[:, 2],
-        by_name=by_name,
-        folded=Strings.of(distinct),
-        of_folded=np.searchsorted(folded[by_name], np.arange(len(distinct) + 1)).astype(np.int32),
-    )
+    columns = np.column_stack([texts, names, kinds, lines, folded])
+    return SymbolTable.of(columns, Strings.of(number_of), Strings.of(distinct))

@@ -65,7 +65,7 @@ class Strings:
         """The number of strings before a string, if all are in the order of their bytes."""
         return bisect_left(range(len(self)), string.encode(), key=self._encoded)
 
-    def selected(self, numbers: NDArray[np.int64]) -> Strings:
+    def selected(self, numbers: Ints) -> Strings:
         """Some of the strings."""
         lengths = np.diff(self.starts)[numbers]
         starts = np.concatenate(([0], np.cumsum(lengths)))
@@ -235,6 +235,28 @@ class SymbolTable:
     by_name: Ints
     folded: Strings
     of_folded: Ints
+
+    @classmethod
+    def of(cls, columns: Ints, strings: Strings, folded: Strings) -> SymbolTable:
+        """Some definitions, a row each: text, name, kind, first and last line, depth, folded name.
+
+        The last is a position in ``folded``, which are in the order of their bytes.
+        """
+        texts, names, kinds, starts, ends, depths, folded_names = columns.T.copy()
+        by_name = np.argsort(folded_names, kind="stable").astype(np.int32)
+        of_folded = np.searchsorted(folded_names[by_name], np.arange(len(folded) + 1))
+        return cls(
+            strings=strings,
+            texts=texts,
+            names=names,
+            kinds=kinds,
+            starts=starts,
+            ends=ends,
+            depths=depths,
+            by_name=by_name,
+            folded=folded,
+            of_folded=of_folded.astype(np.int32),
+        )
 
     def rows_of(self, folded: str) -> Ints:
         """The definitions with a folded name."""
