@@ -45,7 +45,7 @@ THINKING_S = 5.0
 def main() -> None:
     """Print a row for each command, then one for each server."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--semble", help="semble's command")
+    parser.add_argument("--semble", type=os.path.abspath, help="semble's command")
     parser.add_argument("--tree", type=Path, default=HERE, help="what is searched (this project)")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--servers", type=int, default=10)
