@@ -82,9 +82,9 @@ class FileTable:
     """The files of some snapshots, numbered, and where each name, folder and text occurs.
 
     ``by_stem`` are the names without endings and words for tests. ``facts`` are the columns that
-    hold for every task, ``by_path`` the places of the files in the order of their paths.
-    ``differing`` remembers the files that are not as a commit has them, by
-    snapshot and commit.
+    hold for every task, ``folder_of`` the number of each file's folder, ``by_path`` the places of
+    the files in the order of their paths. ``differing`` remembers the files that are not as a
+    commit has them, by snapshot and commit.
     """
 
     def __init__(self, files: Iterable[TextFile]) -> None:

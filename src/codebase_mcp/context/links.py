@@ -25,7 +25,7 @@ _MOST_NAMES = 150
 _MOST_ROWS = 3_000
 _MOST_SUM = 3.0
 
-# A name that more texts define, or use, links nothing.
+# A name that more texts define or use, or that more definitions have, links nothing.
 _MOST_DEFINERS = 4
 _MOST_DEFINITIONS = 60
 _MOST_USERS = 60

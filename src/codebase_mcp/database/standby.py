@@ -175,7 +175,7 @@ class Standby:
         """A connection on which all is visible that the primary shows now.
 
         Raises:
-            _Unusable: there is none.
+            _Unusable: the standby cannot give one.
             DatabaseUnavailable: all are in use, or the primary is unavailable.
         """
         position = await self._position()

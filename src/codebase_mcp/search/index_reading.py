@@ -89,11 +89,14 @@ async def read_index(
             [(_SQL[name], bound) for name in ("chunks", "vectors", "comments", "symbols")]
         )
         parts.append(await asyncio.to_thread(_batch, blobs, dimension, rows))
-    arguments = version, profiles, fresh, parts
-    if older is None:
-        return await asyncio.to_thread(_assemble, *arguments, files)
-    new = await asyncio.to_thread(_assemble, *arguments, [])
-    return await asyncio.to_thread(merged, older, new, blob_ids, *_files(blob_ids, files))
+
+    def made() -> MemoryIndex:
+        if older is None:
+            return _assemble(version, profiles, fresh, parts, files)
+        new = _assemble(version, profiles, fresh, parts, [])
+        return merged(older, new, blob_ids, *_files(blob_ids, files))
+
+    return await asyncio.to_thread(made)
 
 
 @dataclass(frozen=True, slots=True)

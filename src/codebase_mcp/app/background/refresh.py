@@ -1,7 +1,7 @@
 """When is a clone of a URL fetched and indexed again? When its index is older than a setting.
 
 Every server and every worker looks for such clones once a minute, among those in its own data
-folder. The queue takes one job for each, whoever asks first.
+folder. The queue takes one job for each, however many processes look.
 """
 
 from __future__ import annotations
