@@ -9,11 +9,12 @@ import struct
 import sys
 import uuid
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
+import psycopg.waiting
 import pytest
 from psycopg.pq import TransactionStatus
 from tests.waiting import until
@@ -325,6 +326,26 @@ async def test_a_cancelled_statement_ends_on_the_server_and_its_connection_serve
     await until(has_ended)
     await make_table(database, project, "fine")
     assert await words(database, project) == ["fine"]
+
+
+@pytest.mark.parametrize("steps", range(8))
+async def test_a_call_cancelled_at_any_step_leaves_no_connection_that_returns_nothing(
+    database: Database, project: Project, steps: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(psycopg.waiting, "MAX_BUSY_TIME", -1)  # as if the loop was always busy
+
+    async def ask() -> list[tuple[int, ...]]:
+        async with database.transaction(project) as transaction:
+            return await transaction.fetch_all("SELECT 1")
+
+    assert await ask() == [(1,)]
+    task = asyncio.create_task(ask())
+    for _ in range(steps):
+        await asyncio.sleep(0)
+    task.cancel()
+    with suppress(asyncio.CancelledError):
+        await task
+    assert await ask() == [(1,)]
 
 
 async def test_nothing_set_for_a_transaction_outlives_it(

@@ -21,7 +21,7 @@ from typing import Any, Protocol
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
-from psycopg.pq import TransactionStatus
+from psycopg.pq import PipelineStatus, TransactionStatus
 
 from codebase_mcp.errors import DatabaseUnavailable
 from codebase_mcp.telemetry.metrics import DATABASE_CONNECTIONS_OPENED, pool_state
@@ -127,7 +127,13 @@ class Pool:
     async def release(self, connection: Connection) -> None:
         """Put a connection back; close it if it is not clean or the pool is full."""
         try:
-            is_clean = connection.pgconn.transaction_status == TransactionStatus.IDLE
+            state = connection.pgconn
+            # A call that was cancelled while it entered a pipeline leaves the connection in it, and
+            # statements there return no rows.
+            is_clean = (
+                state.transaction_status == TransactionStatus.IDLE
+                and state.pipeline_status == PipelineStatus.OFF
+            )
             is_spare = self._in_use + len(self._idle) > self._size
             if self._closed or not is_clean or is_spare:
                 await connection.close()

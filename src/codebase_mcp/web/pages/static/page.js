@@ -4,6 +4,7 @@
 const $ = (selector, within = document) => within.querySelector(selector);
 const $$ = (selector, within = document) => [...within.querySelectorAll(selector)];
 const WAIT_MS = 180;
+const RETRY_MS = 3000;
 const LEAST_TEXT = 3;
 
 function reveal(within = document) {
@@ -172,7 +173,13 @@ function nameAt(x, y) {
 function followRuns(place) {
   const events = new EventSource(place.dataset.events);
   events.onmessage = (event) => replace(place, JSON.parse(event.data));
+  // A browser connects again by itself, except after an answer that is an error.
+  events.onerror = () => {
+    if (events.readyState === EventSource.CLOSED) setTimeout(followRuns, RETRY_MS, place);
+  };
   events.addEventListener("done", () => {
+    // What somebody is filling in would be lost.
+    if ($$("main input").some((input) => input.value !== input.defaultValue)) return;
     events.close();
     const url = new URL(location.href);
     url.searchParams.delete("done"); // what was begun has ended
