@@ -39,6 +39,7 @@ def pytest_configure() -> None:
     hypothesis.settings.load_profile("any speed")
     # Compiling the rules for secrets takes five seconds: once, not for each data folder of a test.
     os.environ.setdefault("KF_RULE_CACHE_DIR", str(Path.home() / ".cache" / "kingfisher"))
+    os.environ["CODEBASE_MCP_RESIDENT_MINUTES"] = "0"  # only where it is tested
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

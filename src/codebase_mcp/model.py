@@ -88,7 +88,8 @@ class FileFailure:
 class Listing:
     """The files of one source tree, sorted by path, and what was left out and why.
 
-    ``not_fetched`` are the submodules that are not checked out.
+    ``not_fetched`` are the submodules that are not checked out. ``unchanged`` are the paths of
+    files that are as the caller knew them; they are not among ``files``.
     """
 
     root: Path
@@ -96,6 +97,7 @@ class Listing:
     skipped: Mapping[str, int] = field(default_factory=dict)
     failures: tuple[FileFailure, ...] = ()
     not_fetched: tuple[str, ...] = ()
+    unchanged: frozenset[str] = frozenset()
 
 
 ITEM = "item"

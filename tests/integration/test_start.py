@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fastmcp import Client, Context
 from tests.conftest import SAMPLE
 from tests.integration.conftest import Shell
 
@@ -25,7 +26,7 @@ from codebase_mcp.app.background.lifespan import has_database, warm_start, warm_
 from codebase_mcp.database.server import Embedded, EmbeddedServer
 from codebase_mcp.errors import DatabaseUnavailable, ShuttingDown
 from codebase_mcp.settings.loading import TOOLSETS, Settings
-from codebase_mcp.tools.server import AppHolder
+from codebase_mcp.tools.server import AppHolder, server_of
 
 # Nothing that a command prints needs these: together they take longer than all that it does.
 HEAVY = {
@@ -379,3 +380,39 @@ async def test_a_server_leaves_nothing_open_and_opens_nothing_after_its_end(
     with pytest.raises(ShuttingDown):
         await holder.get()
     assert len(opened) == 2
+
+
+def test_a_list_of_tools_loads_no_store_of_states(new_data_dir: Path) -> None:
+    client = {"name": "test", "version": "1"}
+    hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": client}
+    asked = [("initialize", hello), ("tools/list", {})]
+    lines = [
+        json.dumps({"jsonrpc": "2.0", "id": number, "method": method, "params": parameters})
+        for number, (method, parameters) in enumerate(asked)
+    ]
+    served = subprocess.run(
+        [sys.executable, "-c", RUN, "serve"],
+        check=True,
+        env=os.environ | {"CODEBASE_MCP_DATA_DIR": str(new_data_dir)},
+        input="\n".join(lines) + "\n",
+        capture_output=True,
+        text=True,
+    )
+    assert '"search_code"' in served.stdout
+    assert "beartype" not in served.stderr.split()
+
+
+@pytest.mark.anyio
+async def test_a_tool_that_was_added_may_keep_states(settings: Settings) -> None:
+    server = server_of(AppHolder(settings), ["code"])
+
+    @server.tool
+    async def count(context: Context) -> int:
+        number = (await context.get_state("calls") or 0) + 1
+        await context.set_state("calls", number)
+        return number
+
+    async with Client(server, mode="legacy") as client:
+        assert len(await client.list_tools()) == 3
+        assert [(await client.call_tool("count")).data for _ in range(2)] == [1, 2]
+        assert len(await client.list_tools()) == 3

@@ -62,7 +62,7 @@ class Models:
         """The configured model: a static model is primary, any other model is secondary."""
         self.recipe = recipe
         if not isinstance(embedder, StaticEmbedder):
-            embedder = _load_static(_BUILTIN)
+            embedder = builtin_model()
         self.primary_embedder = embedder
         """The primary model."""
         self.access = access
@@ -157,7 +157,7 @@ class Models:
         if profile.is_newer(version):
             return False
         is_builtin = profile.recipe.provider == "static" and profile.recipe.model is None
-        builtin = _load_static(_BUILTIN) if is_builtin else None
+        builtin = builtin_model() if is_builtin else None
         return profile.is_older(version) or (
             builtin is not None and profile.model_fingerprint != builtin.fingerprint
         )
@@ -217,6 +217,10 @@ class Models:
                 details={"model": facts.name},
             )
         return self._known.setdefault(facts.fingerprint, Model(embedder, facts, recipe))
+
+
+def builtin_model() -> StaticEmbedder:
+    return _load_static(_BUILTIN)
 
 
 def _open(recipe: Recipe, access: ServiceAccess) -> Embedder:

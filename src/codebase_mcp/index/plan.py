@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 from uuid import UUID, uuid4
 
 from codebase_mcp.database.naming import Project
@@ -105,8 +105,7 @@ class RunRequest:
         return repository_id_of(self.project, self.root)
 
 
-@dataclass(frozen=True, slots=True)
-class StoredFile:
+class StoredFile(NamedTuple):
     """A file as it was when it was last indexed; ``mtime_ns`` is 0 where times prove nothing."""
 
     path: str

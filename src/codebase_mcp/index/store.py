@@ -148,7 +148,7 @@ async def stored_files(
     query = _SQL["stored_files" if scope is None else "stored_files_in"]
     parameters = {} if scope is None else scope.parameters()
     stored = await tx.fetch_all(query, snapshot_id=snapshot_id, **parameters)
-    return {row[0]: StoredFile(*row) for row in stored}
+    return {row[0]: StoredFile._make(row) for row in stored}
 
 
 async def up_to_date(tx: Transaction, view: View) -> Snapshot | None:

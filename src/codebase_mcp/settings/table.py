@@ -149,6 +149,12 @@ class SettingValues:
         "OpenTelemetry collector that traces are sent to (OTLP over HTTP).",
         variable="OTEL_EXPORTER_OTLP_ENDPOINT",
     )
+    resident_minutes: int = _program(
+        30,
+        whole_number(0, 1440),
+        "Minutes that a process with everything loaded waits for the next command; 0: none does.",
+        has_flag=False,
+    )
     database_url: str | None = _database(
         None,
         DATABASE_URL,

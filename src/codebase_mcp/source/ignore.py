@@ -164,6 +164,10 @@ class IgnoreFiles:
                 return verdict
         return None
 
+    def apply_in(self, directory: bytes) -> bool:
+        """Whether there are any rules for what lies in a directory."""
+        return bool(self._chain(directory))
+
     def _chain(self, directory: bytes) -> Chain:
         below = []
         while (chain := self._chains.get(directory)) is None:

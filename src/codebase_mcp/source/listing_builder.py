@@ -10,10 +10,11 @@ from __future__ import annotations
 import os
 import stat
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from enum import Enum, auto
 from pathlib import Path
+from typing import Protocol
 
 from codebase_mcp.model import FileFailure, Listing, SourceFile
 from codebase_mcp.secrets.names import has_secret_in_name, is_secret_name
@@ -36,6 +37,19 @@ NOT_APPLIED = f"Its rules are not applied, as it exceeds {MAX_IGNORE_BYTES >> 20
 
 # Metadata of version control is never source, ignored or not.
 VERSION_CONTROL = frozenset({b".git", b".hg", b".svn", b".bzr", b".jj", b".sl", b".pijul"})
+
+
+class KnownFile(Protocol):
+    """Size and times of a file as they were once."""
+
+    @property
+    def size(self) -> int: ...
+
+    @property
+    def mtime_ns(self) -> int: ...
+
+    @property
+    def ctime_ns(self) -> int: ...
 
 
 class PathFilter:
@@ -69,7 +83,8 @@ class ListingBuilder:
     ``top`` is the top of the work tree that the root is in, or the root. ``read`` reads ignore and
     attribute files, and adds the locations of those that are too large to a list. ``pending`` are
     the directories still to be listed, each by its own rules: the root and nested repositories.
-    ``not_fetched`` are submodules that are not checked out.
+    ``not_fetched`` are submodules that are not checked out. Of files that are as in ``known`` only
+    the paths are noted, as ``unchanged``.
     """
 
     def __init__(
@@ -79,11 +94,14 @@ class ListingBuilder:
         top: Path,
         path_filter: PathFilter | None = None,
         read: Callable[[bytes, list[bytes]], bytes | None] = read_ignore_file,
+        *,
+        known: Mapping[str, KnownFile] | None = None,
     ) -> None:
         self.selection = selection
         self.path_filter = path_filter or PathFilter()
         self.pending = [b""]
         self.files: dict[str, SourceFile] = {}
+        self.unchanged: set[str] = set()
         self.skipped = Counter[str]()
         self.failures: list[FileFailure] = []
         self.not_fetched: list[str] = []
@@ -99,6 +117,7 @@ class ListingBuilder:
         shown = selection.shown_secrets
         self._shown_secrets = [] if shown is None else [self._rules(shown)]
         self._raw_paths: dict[str, bytes] = {}
+        self._known = known or {}
 
     def _rules(self, patterns: Patterns) -> tuple[bytes, Rules]:
         text = os.fsencode("\n".join(patterns.lines))
@@ -113,6 +132,12 @@ class ListingBuilder:
         return self._own_rules.ignores(self._prefix + path, is_dir=is_dir) or any(
             rules.verdict(lead + path, name_of(path), is_dir=is_dir)
             for lead, rules in self._patterns
+        )
+
+    def may_ignore(self, folder: bytes) -> bool:
+        """Whether a rule applies in a directory that ``ignores`` would follow."""
+        return bool(self._patterns) or self._own_rules.apply_in(
+            (self._prefix + folder).rstrip(b"/")
         )
 
     def is_secret(self, path: bytes) -> bool:
@@ -141,8 +166,24 @@ class ListingBuilder:
 
     def add(self, path: bytes, status: os.stat_result) -> None:
         """Add an entry on disk that is not a directory and not ignored."""
+        if self._known and self._is_as_known(path, status):
+            return
         location, times = os.fsdecode(self.location(path)), (status.st_mtime_ns, status.st_ctime_ns)
         self.add_entry(path, status.st_mode, status.st_size, location, times)
+
+    def _is_as_known(self, raw: bytes, status: os.stat_result) -> bool:
+        """Whether a file is as it was known, and is noted as such."""
+        known = self._known.get(path := escape_path(raw))
+        if (
+            known is None
+            or (known.size, known.mtime_ns, known.ctime_ns)
+            != (status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+            or not stat.S_ISREG(status.st_mode)
+            or path in self.unchanged
+        ):
+            return False
+        self.unchanged.add(path)
+        return True
 
     def add_entry(
         self,
@@ -168,7 +209,7 @@ class ListingBuilder:
             self.count_skipped("secret")
         elif traits.is_binary:
             self.count_skipped("binary")
-        elif path in self.files:
+        elif path in self.files or path in self.unchanged:
             self.count_skipped("name_clash")  # names that differ only in undecodable bytes
         elif size is None or size > self.selection.max_file_bytes:
             if traits.named_as_source:
@@ -238,6 +279,7 @@ class ListingBuilder:
             dict(sorted(self.skipped.items())),
             tuple(sorted(self.failures, key=lambda failure: failure.path)),
             tuple(sorted(self.not_fetched)),
+            frozenset(self.unchanged),
         )
 
 

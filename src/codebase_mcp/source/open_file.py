@@ -51,7 +51,12 @@ def read_regular(location: bytes, max_bytes: int) -> bytes | None:
     if file is None:
         return None
     with file:
-        return file.read(max_bytes + 1)
+        # Room for all that is asked for is taken at once, so not for the limit.
+        size = min(os.fstat(file.fileno()).st_size, max_bytes)
+        content = file.read(size + 1)
+        if len(content) > size:  # it has grown, or is too large
+            content += file.read(max_bytes - size)
+        return content
 
 
 def read_ignore_file(

@@ -6,7 +6,7 @@ From the disk, or from git's objects: a bare repository has the files of the com
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -27,6 +27,7 @@ from codebase_mcp.source.ignore import ATTRIBUTES
 from codebase_mcp.source.listing_builder import (
     DirectoryState,
     DirectoryStates,
+    KnownFile,
     ListingBuilder,
     PathFilter,
     escape_path,
@@ -53,9 +54,14 @@ class DiskTree:
     selection: Selection
     is_commit: bool = False
 
-    def list_files(self, paths: Iterable[str] | None = None) -> Listing:
-        """The files, sorted by path: all, or some files and directories."""
-        return list_files(self.root, self.selection, paths)
+    def list_files(
+        self, paths: Iterable[str] | None = None, known: Mapping[str, KnownFile] | None = None
+    ) -> Listing:
+        """The files, sorted by path: all, or some files and directories.
+
+        Files that were listed before and are as in ``known`` are only named, as unchanged.
+        """
+        return list_files(self.root, self.selection, paths, known)
 
     def read_files(self, files: Sequence[SourceFile]) -> list[Content]:
         """The content of listed files, in the same order."""
@@ -76,7 +82,9 @@ class CommitTree:
     selection: Selection
     is_commit: bool = True
 
-    def list_files(self, paths: Iterable[str] | None = None) -> Listing:
+    def list_files(
+        self, paths: Iterable[str] | None = None, _: Mapping[str, KnownFile] | None = None
+    ) -> Listing:
         listing = list_files_at(self.repository, self.commit, self.selection)
         selected = PathFilter(None if paths is None else map(os.fsencode, paths))
         files = [

@@ -10,9 +10,10 @@ import logging
 import os
 import re
 import stat
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import groupby
 from pathlib import Path
 
 from codebase_mcp.model import Listing
@@ -28,6 +29,7 @@ from codebase_mcp.source.listing_builder import (
     VERSION_CONTROL,
     DirectoryState,
     DirectoryStates,
+    KnownFile,
     ListingBuilder,
     PathFilter,
     escape_path,
@@ -70,18 +72,22 @@ class GitFiles:
 
 
 def list_files(
-    root: Path, selection: Selection = EVERYTHING, paths: Iterable[str] | None = None
+    root: Path,
+    selection: Selection = EVERYTHING,
+    paths: Iterable[str] | None = None,
+    known: Mapping[str, KnownFile] | None = None,
 ) -> Listing:
     """The files of a tree, sorted by path.
 
     ``root`` is an existing directory. If an outer work tree ignores it as a whole, it is listed by
     itself. With ``paths``, files or directories relative to the root, only these are listed.
+    Of files that were listed before and are as in ``known``, only the paths are.
     """
     if git_directory_around(root):
         return Listing(root, ())
     outer = work_tree_of(root) or root
     path_filter = PathFilter(None if paths is None else map(os.fsencode, paths))
-    builder = ListingBuilder(root, selection, outer, path_filter)
+    builder = ListingBuilder(root, selection, outer, path_filter, known=known)
     while builder.pending:
         _list_tree(builder, builder.pending.pop())
     return builder.listing()
@@ -169,13 +175,12 @@ def _add_listed(builder: ListingBuilder, tree: bytes, listed: GitFiles) -> None:
         is_link=lambda path: os.path.islink(builder.location(path)),  # noqa: PTH114 - no bytes
         is_git_directory=lambda path: is_git_directory(builder.location(path)),
     )
-    for path in listed.tracked:
-        _add_path(builder, lead + path, states)
-    for path in listed.untracked:
-        if _is_installed(path):
-            builder.count_skipped("installed")
-        else:
-            _add_path(builder, lead + path, states)
+    untracked = [path for path in listed.untracked if not _is_installed(path)]
+    if len(untracked) != len(listed.untracked):
+        builder.skipped["installed"] += len(listed.untracked) - len(untracked)
+    for path_lists in (listed.tracked, untracked):
+        for folder, paths in groupby(path_lists, parent_of):
+            _add_paths(builder, lead, folder, paths, states)
     for path in listed.nested:
         _add_nested(builder, lead + path, states.of(lead + path))
     for path in listed.submodules:
@@ -205,14 +210,26 @@ def _add_submodule(builder: ListingBuilder, path: bytes, directory: DirectorySta
         builder.not_fetched.append(escape_path(path))
 
 
-def _add_path(builder: ListingBuilder, path: bytes, states: DirectoryStates) -> None:
-    directory = states.of(parent_of(path))
-    if directory is DirectoryState.ABSENT or not builder.path_filter.covers(path):
+def _add_paths(
+    builder: ListingBuilder,
+    lead: bytes,
+    folder: bytes,
+    paths: Iterable[bytes],
+    states: DirectoryStates,
+) -> None:
+    """Add files of one directory that git lists."""
+    directory = states.of((lead + folder).rstrip(b"/"))
+    if directory is DirectoryState.ABSENT:
         return
-    if directory is DirectoryState.IGNORED or builder.ignores(path, is_dir=False):
-        builder.count_skipped("ignored")
-        return
-    _add_entry(builder, path, lambda: os.lstat(builder.location(path)))
+    is_open = directory is DirectoryState.OPEN
+    may_ignore = is_open and builder.may_ignore(lead + folder)
+    for path in (lead + path for path in paths):
+        if not builder.path_filter.covers(path):
+            continue
+        if not is_open or (may_ignore and builder.ignores(path, is_dir=False)):
+            builder.count_skipped("ignored")
+        else:
+            _add_entry(builder, path, partial(os.lstat, builder.location(path)))
 
 
 def _add_entry(

@@ -8,7 +8,7 @@ import os
 from collections.abc import Collection, Iterator, Mapping
 from copy import copy
 from datetime import datetime
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 from uuid import uuid4
@@ -119,6 +119,7 @@ class TextReply(Reply):
         return super().as_text() if self._text is None else self._text
 
 
+@cache
 def output_schema(model: type[Reply]) -> dict[str, Any]:
     """A reply's JSON Schema: an object without required fields at its root."""
     schema = without_references(model.model_json_schema(mode="serialization"))

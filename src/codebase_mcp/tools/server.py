@@ -18,7 +18,7 @@ from collections.abc import (
 )
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
 from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
@@ -262,6 +262,32 @@ class ContractTool(Tool):
             return failure(unexpected(error), replies)
 
 
+class _SessionStates:
+    """The states of sessions, which a list of tools asks for and nothing here ever sets.
+
+    What keeps them is loaded when something is stored: it takes a third of a second and 20 MB.
+    """
+
+    def __init__(self, load: Callable[[], Any]) -> None:
+        self._load = load
+        self._is_loaded = False
+
+    async def get(self, *arguments: Any, **named: Any) -> Any:
+        return await self._load().get(*arguments, **named) if self._is_loaded else None
+
+    def __getattr__(self, name: str) -> Any:
+        self._is_loaded = True
+        return getattr(self._load(), name)
+
+
+class _QuickServer(FastMCP[None]):
+    """FastMCP that is there at once."""
+
+    @cached_property
+    def _state_store(self) -> Any:
+        return _SessionStates(lambda: super(_QuickServer, self)._state_store)
+
+
 class Listing(Middleware):
     """Lists the tools, and answers calls of unknown tools, in the form for the client."""
 
@@ -340,7 +366,7 @@ def server_of(holder: AppHolder, names: Iterable[str], *, closes: bool = True) -
     specs = tools_of(shown)
     # By itself the library lists all tools to find a schema, with every call over HTTP.
     schemas = {spec.name: spec.listed_schema() for spec in specs}
-    server = FastMCP(
+    server = _QuickServer(
         NAME,
         instructions=instructions_for(shown),
         version=version(NAME),

@@ -474,3 +474,21 @@ def test_a_directory_that_may_not_be_read_is_a_failure(
             f"listing = list_files(Path({str(root)!r}))\n"
             "print([file.path for file in listing.files], *map(str, listing.failures))\n"
         )
+
+
+@BOTH
+def test_of_files_that_are_known_only_the_paths_are_listed(either: Path, inside_git: bool) -> None:
+    write(either, "same.py", "edited.py", "a/gone.py", "a/left_out.py", ".env", "a/old.png")
+    whole = list_files(either)
+    known = {file.path: file for file in whole.files}
+    assert list_files(either, known=known).unchanged == known.keys()
+    write(either, "edited.py", content="x = 'edited'\n")
+    write(either, "a/new.py")
+    write(either, ".mcpignore", content="left_out.py\n")
+    (either / "a/gone.py").unlink()
+    again = list_files(either, known=known)
+    assert paths_of(again) == [".mcpignore", "a/new.py", "edited.py"]
+    assert again.unchanged == known.keys() - {"edited.py", "a/gone.py", "a/left_out.py"}
+    now = list_files(either)
+    assert {*paths_of(again), *again.unchanged} == set(paths_of(now))
+    assert dict(again.skipped) == dict(now.skipped)

@@ -25,7 +25,7 @@ from codebase_mcp.database.transaction import Row
 from codebase_mcp.embedding.profile import Profile
 from codebase_mcp.errors import CodebaseError
 from codebase_mcp.index.identity import blob_id_of_content
-from codebase_mcp.index.plan import StoredFile, make_plan
+from codebase_mcp.index.plan import ATTRIBUTES, StoredFile, make_plan
 from codebase_mcp.model import SourceFile
 from codebase_mcp.source.open_file import is_real_directory
 from codebase_mcp.source.read import Content, SourceText
@@ -145,7 +145,7 @@ class IndexedTrees:
         """The files of a snapshot, by path."""
         async with self._database.transaction(project, readonly=True) as tx:
             rows = await tx.fetch_all(_SQL["stored"], snapshot_id=snapshot_id)
-        return {row[0]: StoredFile(*row) for row in rows}
+        return {row[0]: StoredFile._make(row) for row in rows}
 
     async def stored_paths(self, project: Project, repository_id: UUID) -> list[str]:
         """The files in the index of a repository."""
@@ -326,11 +326,14 @@ def differences(
     tree: SourceTree, stored: Mapping[str, StoredFile], paths: set[str] | None, generation: int
 ) -> set[str]:
     """The paths at which a tree differs from the index: all, or among ``paths``."""
-    listing = tree.list_files(paths)
     if paths is not None:
         folders = tuple(path + "/" for path in paths)
         stored = {p: f for p, f in stored.items() if p in paths or p.startswith(folders)}
-    plan = make_plan(listing, stored)
+    listing = tree.list_files(paths, stored)
+    rest = {path: file for path, file in stored.items() if path not in listing.unchanged}
+    if any(path.endswith(ATTRIBUTES) for path in (*rest, *(f.path for f in listing.files))):
+        listing, rest = tree.list_files(paths), dict(stored)  # files below it count as others now
+    plan = make_plan(listing, rest)
     differing = set(plan.removed)
     suspects = [f for f in plan.to_read if not _is_as_read(f, stored.get(f.path))]
     for file, content in read_each(tree, suspects[:MOST_READ]):
