@@ -5,6 +5,9 @@ with semble's command on the same tree; medians of a few rounds. Of a server on 
 the first search and the second one are timed. At last ten servers run at once on the index: when
 each has answered its first search, counted from its start, and their memory together (the sum of
 what is theirs alone and of their shares of what several have mapped: PSS).
+
+All this first without a resident process, then with one: its time and memory, and those of its
+copies, are added.
 """
 
 from __future__ import annotations
@@ -13,15 +16,17 @@ import argparse
 import json
 import os
 import resource
+import signal
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
+from codebase_mcp.cli.launch import MINUTES
 from codebase_mcp.database.server import Embedded, EmbeddedServer
 
 HERE = Path(__file__).parents[1]
@@ -40,6 +45,8 @@ COMMANDS = {
 NO_BYTECODE = "PYTHONDONTWRITEBYTECODE"
 # A client lists tools, and an agent thinks, before it searches.
 THINKING_S = 5.0
+LOADING_S = 15.0
+ENDING_S = 0.2
 
 
 def main() -> None:
@@ -65,10 +72,38 @@ def main() -> None:
             "HF_HUB_OFFLINE": "1",
         }
         run((*OURS, "index", str(options.tree)), options.tree, environment)
-        measure(commands, options.rounds, options.tree, environment)
-        greet(options.rounds, options.tree, environment)
-        crowd(options.servers, options.tree, environment)
+        for minutes in ("0", "30"):
+            environment[MINUTES] = minutes
+            print("\nwith a resident process" if minutes != "0" else "each by itself")
+            if minutes != "0":
+                run((*OURS, "projects"), options.tree, environment)
+                time.sleep(LOADING_S)
+            measure(commands, options.rounds, options.tree, environment)
+            greet(options.rounds, options.tree, environment)
+            crowd(options.servers, options.tree, environment)
+        for pid in residents():
+            os.kill(pid, signal.SIGTERM)
         EmbeddedServer(Embedded(Path(folder) / "data")).stop()
+
+
+def residents() -> list[int]:
+    """The resident processes of this machine with their copies, the oldest first."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            if b"codebase_mcp.cli.resident" in (process / "cmdline").read_bytes():
+                found.append(int(process.name))
+    return sorted(found)
+
+
+def _time_of_residents() -> float:
+    """Their processor time and that of the copies that have ended, in ms."""
+    total = 0
+    for pid in residents():
+        with suppress(OSError):
+            numbers = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:15]
+            total += sum(map(int, numbers))
+    return total * 1000 / os.sysconf("SC_CLK_TCK")
 
 
 def measure(
@@ -90,11 +125,13 @@ def measure(
 
 def run(command: Sequence[str], tree: Path, environment: dict[str, str]) -> tuple[float, float]:
     """Processor and wall time of a command, in ms."""
-    before, started = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
+    before, others = resource.getrusage(resource.RUSAGE_CHILDREN), _time_of_residents()
+    started = time.perf_counter()
     subprocess.run(command, cwd=tree, env=environment, check=True, capture_output=True)
     wall, after = time.perf_counter() - started, resource.getrusage(resource.RUSAGE_CHILDREN)
     processor = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    return processor * 1000, wall * 1000
+    time.sleep(ENDING_S)  # a copy ends a moment later
+    return processor * 1000 + _time_of_residents() - others, wall * 1000
 
 
 def greet(rounds: int, tree: Path, environment: dict[str, str]) -> None:
@@ -116,17 +153,16 @@ def crowd(count: int, tree: Path, environment: dict[str, str]) -> None:
             _search(servers[-1], QUESTION)
             answered.append((time.perf_counter() - started) * 1000)
         time.sleep(THINKING_S)
-        total = sum(_pss_kb(server.pid) for server in servers) / 1024
+        processes = [*(server.pid for server in servers), *residents()]
+        total = sum(_pss_kb(pid) for pid in processes) / 1024
     print(f"{'start to answer':20} {'':10} {'':8} {statistics.median(answered):8.0f}")
     print(f"{count} servers: {total:.0f} MB")
 
 
 def _pss_kb(pid: int) -> int:
-    """The memory of a process and its children, its share of what it shares with others, in kB."""
+    """The memory of a process, with its share of what it shares with others, in kB."""
     lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
-    [own] = [int(line.split()[1]) for line in lines if line.startswith("Pss:")]
-    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    return own + sum(_pss_kb(int(child)) for child in children)
+    return next(int(line.split()[1]) for line in lines if line.startswith("Pss:"))
 
 
 @contextmanager

@@ -13,7 +13,6 @@ side.
 from __future__ import annotations
 
 import array
-import asyncio
 import atexit
 import gc
 import marshal
@@ -59,6 +58,7 @@ _NAMESPACES = ("mnt", "pid", "user", "net", "ipc", "uts")
 
 # The modules of commands that ask something and soon end.
 _QUICK = {"asking", "context", "inventory", "records"}
+_HELP = {"-h", "--help", "--version"}
 _KEPT = ("PATH", "HOME", "TMPDIR", launch.MINUTES)
 # Libraries that our modules load when they first need them.
 _LATER = ("httpx2", "rich.console", "rich.table", "safetensors.numpy", "tokenizers")
@@ -67,7 +67,7 @@ _LATER = ("httpx2", "rich.console", "rich.table", "safetensors.numpy", "tokenize
 @contextmanager
 def left_behind(arguments: Sequence[str]) -> Iterator[None]:
     """Leave a resident behind, if it could have run this command."""
-    if not (launch.is_possible() and _is_suited(arguments, os.environ) and _may_stay()):
+    if not (launch.is_possible() and _is_suited(arguments, os.environ) and _is_free()):
         yield
         return
     begin = partial(_begin, launch.key(), dict(os.environ))  # before the command changes any
@@ -165,7 +165,9 @@ def _load() -> None:
             import_module(module.name)
     for name in _LATER:
         import_module(name)
-    from codebase_mcp.embedding.models import builtin_model  # noqa: PLC0415 - like all of these
+    import asyncio  # noqa: PLC0415 - like all of these not for the one who begins this
+
+    from codebase_mcp.embedding.models import builtin_model  # noqa: PLC0415
     from codebase_mcp.embedding.thesaurus import thesaurus_of  # noqa: PLC0415
     from codebase_mcp.tools.catalog import all_tools  # noqa: PLC0415
     from codebase_mcp.tools.server import AppHolder  # noqa: PLC0415
@@ -200,7 +202,7 @@ def _stand_for(connection: socket.socket, key: bytes) -> NoReturn:
         connection.settimeout(_HELLO_S)
         common, arguments, environment, mask, descriptors = _read(connection)
         peer = launch.peer_of(connection)
-        if common != key or _rights_of(peer) != _rights_of(os.getpid()) or not _may_stay():
+        if common != key or _rights_of(peer) != _rights_of(os.getpid()) or not _is_free():
             os._exit(0)
         variables = {os.fsdecode(name): os.fsdecode(value) for name, value in environment.items()}
         if not _is_suited(arguments[1:], variables):
@@ -297,9 +299,11 @@ def _run(arguments: Sequence[str]) -> int:
 
 
 def _is_suited(arguments: Sequence[str], environment: Mapping[str, str]) -> bool:
-    """Whether a copy may run this: commands that soon end, and servers on stdio."""
+    """Whether a copy may run this: commands that soon end, help, and servers on stdio."""
     from codebase_mcp.cli.tool_commands import is_tool  # noqa: PLC0415 - heavy
 
+    if not _HELP.isdisjoint(arguments):
+        return True
     if any(a.startswith(("/dev/fd/", "/proc/self/", "--transport")) for a in arguments):
         return False
     if _is_server(arguments):
@@ -311,15 +315,15 @@ def _is_suited(arguments: Sequence[str], environment: Mapping[str, str]) -> bool
 
 def _is_server(arguments: Sequence[str]) -> bool:
     """Whether this serves: a command line that names no command, and asks for no help, does."""
-    if {"-h", "--help", "--version"}.intersection(arguments):
+    if not _HELP.isdisjoint(arguments):
         return False
     name = next(iter(command_first(arguments)), SERVE.name)
     return name == SERVE.name or name.startswith("-")
 
 
-def _may_stay() -> bool:
-    """Whether this process is neither confined nor made to yield to others."""
-    return os.nice(0) == 0 and _UNCONFINED in _rights_of(os.getpid())
+def _is_free() -> bool:
+    """Whether this process is not confined."""
+    return _UNCONFINED in _rights_of(os.getpid())
 
 
 def _rights_of(pid: int) -> list[str]:
