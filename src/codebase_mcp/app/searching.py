@@ -64,7 +64,7 @@ class Searches:
         self._searcher = searcher
         self._freshness = freshness
         self._app = app
-        self.slow = None if only_once else SlowSearches(app.database)
+        self._slow = None if only_once else SlowSearches()
 
     @cached_property
     def _misses(self) -> Misses:
@@ -73,9 +73,7 @@ class Searches:
         return Misses(self._app.database, self._app.models, self._searcher)
 
     async def close(self) -> None:
-        """Drop the caches for help, and cancel planned warnings."""
-        if self.slow is not None:
-            await self.slow.close()
+        """Drop the caches for help."""
         if "_misses" in vars(self):
             self._misses.close()
 
@@ -83,15 +81,13 @@ class Searches:
     def timed() -> AbstractContextManager[Stopwatch]:
         """Time the steps of a search in the block."""
         return stopwatch(
-            "search",
-            lambda name, seconds: SEARCH_STEP_DURATION.observe(seconds, name),
-            keeps_statements=True,
+            "search", lambda name, seconds: SEARCH_STEP_DURATION.observe(seconds, name)
         )
 
-    def warn_if_slow(self, project: Project, watch: Stopwatch) -> None:
+    def warn_if_slow(self, watch: Stopwatch) -> None:
         """Log the steps of a slow search."""
-        if self.slow is not None:
-            self.slow.record(project, watch)
+        if self._slow is not None:
+            self._slow.record(watch)
 
     @again_if_lost
     async def report(
