@@ -31,6 +31,11 @@ def keep_busy(seconds: float) -> None:
         pass
 
 
+def warnings_in(caplog: pytest.LogCaptureFixture) -> list[logging.LogRecord]:
+    """What was warned of, without what else went on in the background."""
+    return [record for record in caplog.records if record.name == slow.__name__]
+
+
 async def test_a_search_of_code_is_looked_at_with_all_its_steps(
     app: App,
     project_id: str,
@@ -40,11 +45,11 @@ async def test_a_search_of_code_is_looked_at_with_all_its_steps(
 ) -> None:
     await app.index(make_repo(), project_id)
     await app.search("authenticate", project_id)
-    assert not caplog.records
+    assert not warnings_in(caplog)
     monkeypatch.setattr(slow, "SLOW_S", 0)
     async with await App.open(app.settings) as other:
         await other.search("where is a parser of configuration", project_id)
-    [record] = caplog.records
+    [record] = warnings_in(caplog)
     message = record.getMessage()
     for part in ("scope", "embed", "candidates", "ranking", "texts"):
         assert part in message
@@ -75,7 +80,7 @@ async def test_the_steps_of_a_slow_search_add_up_to_its_time(
     monkeypatch.setattr(slow, "SLOW_S", 0)
     async with await App.open(app.settings) as other:
         report = await other.search("where is a parser", project_id, with_help=True)
-    [record] = caplog.records
+    [record] = warnings_in(caplog)
     whole, steps = times_of(record)
     rounded = 0.5 * (len(steps) + 1)
     assert sum(steps.values()) == pytest.approx(whole, abs=rounded)
@@ -101,7 +106,7 @@ async def test_waiting_for_the_files_to_be_compared_is_named(
     monkeypatch.setattr(slow, "SLOW_S", 0)
     async with await App.open(replace(app.settings, check_ms=5_000)) as other:
         await other.search("where is a parser", project_id)
-    _, steps = times_of(caplog.records[-1])
+    _, steps = times_of(warnings_in(caplog)[-1])
     assert steps["freshness"] >= 200
 
 
@@ -117,7 +122,7 @@ async def test_waiting_for_a_first_index_is_named(
     monkeypatch.setattr(slow, "SLOW_S", 0)
     async with await App.open(app.settings) as other:
         await other.search("where is a parser", identity=Identity(directory=root))
-    _, steps = times_of(caplog.records[-1])
+    _, steps = times_of(warnings_in(caplog)[-1])
     assert steps["first_run"] > 0
 
 
@@ -130,14 +135,14 @@ def test_a_busy_event_loop_is_what_is_left(
         with step("scope"):
             pass
     SlowSearches().record(watch)
-    _, steps = times_of(caplog.records[-1])
+    _, steps = times_of(warnings_in(caplog)[-1])
     assert steps["other"] >= 50
     assert steps["scope"] == 0
 
 
 def test_a_quick_search_is_not_mentioned(caplog: pytest.LogCaptureFixture) -> None:
     SlowSearches().record(Stopwatch("search", lambda *_: None))
-    assert not caplog.records
+    assert not warnings_in(caplog)
 
 
 def test_many_slow_searches_do_not_fill_the_log(
@@ -148,7 +153,7 @@ def test_many_slow_searches_do_not_fill_the_log(
     searches = SlowSearches(lambda: next(times))
     for _ in range(4):
         searches.record(Stopwatch("search", lambda *_: None))
-    first, last = (record.getMessage() for record in caplog.records)
+    first, last = (record.getMessage() for record in warnings_in(caplog))
     assert "others" not in first
     assert last.endswith("; 2 slow searches before it were not logged")
 
