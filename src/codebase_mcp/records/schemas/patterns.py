@@ -8,7 +8,7 @@ and ``\w`` are ASCII, as ECMAScript's; ``\u00e9`` and ``\p{Script=Greek}`` are t
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import re2
@@ -37,9 +37,8 @@ class PatternError(ValueError):
 class Pattern:
     """A compiled pattern; ``cost`` is the number of its instructions: [a-z]{500} has about 500."""
 
-    source: str
     cost: int
-    engine: Any = field(repr=False, compare=False)
+    engine: Any
 
     def steps(self, text: str) -> int:
         """How many microseconds searching a text takes in the worst case, approximately."""
@@ -66,7 +65,7 @@ def compile_pattern(source: str) -> Pattern:
     except re2.error as error:
         reason = error.args[0].decode(errors="replace")
         raise PatternError(f"is not a valid regular expression: {reason}") from None
-    return Pattern(source, engine.programsize, engine)
+    return Pattern(engine.programsize, engine)
 
 
 def _translated(escape: re.Match[str]) -> str:
