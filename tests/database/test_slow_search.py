@@ -14,12 +14,12 @@ import pytest
 from tests.git import git
 
 from codebase_mcp.access.identity import Identity
+from codebase_mcp.app import searching
 from codebase_mcp.app.app import App
 from codebase_mcp.app.freshness import trees
+from codebase_mcp.app.searching import SlowSearches
 from codebase_mcp.database.connection import Database, Embedded
 from codebase_mcp.database.naming import Project
-from codebase_mcp.search import slow
-from codebase_mcp.search.slow import SlowSearches
 from codebase_mcp.telemetry.stopwatch import Stopwatch, step, stopwatch
 
 pytestmark = pytest.mark.anyio
@@ -33,7 +33,7 @@ def keep_busy(seconds: float) -> None:
 
 def warnings_in(caplog: pytest.LogCaptureFixture) -> list[logging.LogRecord]:
     """What was warned of, without what else went on in the background."""
-    return [record for record in caplog.records if record.name == slow.__name__]
+    return [record for record in caplog.records if record.name == searching.__name__]
 
 
 async def test_a_search_of_code_is_looked_at_with_all_its_steps(
@@ -46,7 +46,7 @@ async def test_a_search_of_code_is_looked_at_with_all_its_steps(
     await app.index(make_repo(), project_id)
     await app.search("authenticate", project_id)
     assert not warnings_in(caplog)
-    monkeypatch.setattr(slow, "SLOW_S", 0)
+    monkeypatch.setattr(searching, "SLOW_S", 0)
     async with await App.open(app.settings) as other:
         await other.search("where is a parser of configuration", project_id)
     [record] = warnings_in(caplog)
@@ -77,7 +77,7 @@ async def test_the_steps_of_a_slow_search_add_up_to_its_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     await app.index(make_repo(), project_id)
-    monkeypatch.setattr(slow, "SLOW_S", 0)
+    monkeypatch.setattr(searching, "SLOW_S", 0)
     async with await App.open(app.settings) as other:
         report = await other.search("where is a parser", project_id, with_help=True)
     [record] = warnings_in(caplog)
@@ -103,7 +103,7 @@ async def test_waiting_for_the_files_to_be_compared_is_named(
         return compare(*arguments)
 
     monkeypatch.setattr(trees, "differences", compare_slowly)
-    monkeypatch.setattr(slow, "SLOW_S", 0)
+    monkeypatch.setattr(searching, "SLOW_S", 0)
     async with await App.open(replace(app.settings, check_ms=5_000)) as other:
         await other.search("where is a parser", project_id)
     _, steps = times_of(warnings_in(caplog)[-1])
@@ -119,7 +119,7 @@ async def test_waiting_for_a_first_index_is_named(
 ) -> None:
     root = make_repo({"a.py": "x = 1\n", ".mcp-context.toml": f'project = "{project_id}"\n'})
     git(root, "init", "-q")
-    monkeypatch.setattr(slow, "SLOW_S", 0)
+    monkeypatch.setattr(searching, "SLOW_S", 0)
     async with await App.open(app.settings) as other:
         await other.search("where is a parser", identity=Identity(directory=root))
     _, steps = times_of(warnings_in(caplog)[-1])
@@ -129,7 +129,7 @@ async def test_waiting_for_a_first_index_is_named(
 def test_a_busy_event_loop_is_what_is_left(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(slow, "SLOW_S", 0)
+    monkeypatch.setattr(searching, "SLOW_S", 0)
     with stopwatch("search", lambda *_: None) as watch:
         keep_busy(0.05)  # another call computes
         with step("scope"):
@@ -148,7 +148,7 @@ def test_a_quick_search_is_not_mentioned(caplog: pytest.LogCaptureFixture) -> No
 def test_many_slow_searches_do_not_fill_the_log(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(slow, "SLOW_S", 0)
+    monkeypatch.setattr(searching, "SLOW_S", 0)
     times = iter([0.0, 0.1, 0.9, 1.0])
     searches = SlowSearches(lambda: next(times))
     for _ in range(4):
