@@ -94,6 +94,8 @@ async def test_a_branch_a_comparison_and_the_history_of_a_definition_read_it_too
     [difference] = compared.differences.files
     assert difference.symbols is not None
     assert [symbol.name for symbol in difference.symbols.changed] == ["calculer_moyenne"]
+    [history] = (await app.history.of_symbol("calculer_moyenne", project_id)).histories.values()
+    assert [event.change for event in history.events] == ["changed", "added"]
     report = await app.search("inscrire élève", project_id, with_history=True)
     assert report.last_changes[0] is not None
     assert report.last_changes[0].subject == "two"

@@ -332,11 +332,11 @@ def test_messages_of_strangers_cannot_steer_a_terminal_or_be_too_long(
     commit(repository, "", {"empty.py": "x"})
     options = ["--project", "test-log-hostile", f"--data-dir={embedded.data_dir}"]
     assert run(["index", str(repository), *options]) == 0
-    for arguments in (["retry limit raised"], ["--path", "src"]):
+    for arguments in (["retry limit raised"], ["--path", "src"], ["--symbol", "LIMIT"]):
         for form in ([], ["--json"]):
             assert run(["log-search", *arguments, *form, *options]) == 0
             output = capsys.readouterr().out
-            assert "raised" in output
+            assert "LIMIT" in output if "--symbol" in arguments else "raised" in output
             assert len(output) < 60_000
             assert not {"\x1b", "\x07", "\u202e"} & set(output)
     assert run(["remove", str(repository), *options]) == 0
@@ -437,7 +437,15 @@ def test_the_shell_searches_the_history(
         change = json.loads(capsys.readouterr().out)["results"][0]["last_change"]
         assert change["subject"] == "Sort the list of countries by name"
         assert (len(change["commit"]), change["date"]) == (40, "2024-03-01T12:00:00+00:00")
-        for wrong in ([], ["--since", "yesterday"], ["x", "--limit", "51"]):
+        assert run(["log-search", "--symbol", "LIMIT", *here]) == 0
+        assert "commits of" in capsys.readouterr().out
+        for wrong in (
+            [],
+            ["--since", "yesterday"],
+            ["x", "--limit", "51"],
+            ["x", "--symbol", "y"],
+            ["--symbol", ".."],
+        ):
             assert run(["log-search", *wrong, *here]) == 1, wrong
     finally:
         assert run(["remove", str(repository), *here]) == 0
@@ -449,9 +457,10 @@ def test_the_shell_says_that_there_is_no_history_outside_git(
     root = make_repo()
     here = ["--project", "test-log-outside", f"--data-dir={embedded.data_dir}"]
     assert run(["index", str(root), *here]) == 0
-    capsys.readouterr()
-    assert run(["log-search", "passwords", *here]) == 0
-    assert "No repository of the project" in capsys.readouterr().out
+    for arguments in (["passwords"], ["--symbol", "authenticate"]):
+        capsys.readouterr()
+        assert run(["log-search", *arguments, *here]) == 0
+        assert "No repository of the project" in capsys.readouterr().out
     assert run(["remove", str(root), *here]) == 0
 
 

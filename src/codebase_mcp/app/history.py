@@ -17,8 +17,9 @@ from uuid import UUID
 
 from codebase_mcp.access.identity import ANONYMOUS, Identity
 from codebase_mcp.access.resolution import Resolver
-from codebase_mcp.app.reports import HistoryReport
+from codebase_mcp.app.reports import HistoryReport, SymbolHistoryReport
 from codebase_mcp.app.scopes import CallScope, NamedRepository, Scopes
+from codebase_mcp.changes.symbol_history import SymbolHistory, symbol_history
 from codebase_mcp.database.connection import Database
 from codebase_mcp.database.naming import Project
 from codebase_mcp.embedding.embedder import as_sent
@@ -43,7 +44,7 @@ from codebase_mcp.search.history import (
 from codebase_mcp.search.query import parse_query, without_courtesy
 from codebase_mcp.settings.loading import Settings
 from codebase_mcp.settings.repository import repository_at
-from codebase_mcp.source.commit_log import Blamed, Lines, blame, lines_of
+from codebase_mcp.source.commit_log import Blamed, Lines, blame, find_tip, lines_of
 from codebase_mcp.source.git_directory import git_repository_at
 from codebase_mcp.values import grouped
 
@@ -117,6 +118,36 @@ class History:
         _, notices = await self._refresh(scope.project, model, await self._repositories(scope))
         return notices
 
+    async def of_symbol(
+        self,
+        name: str,
+        project_id: str | None = None,
+        *,
+        repository: NamedRepository = None,
+        identity: Identity = ANONYMOUS,
+    ) -> SymbolHistoryReport:
+        """The history of the definitions of a name in the stored commits.
+
+        Raises:
+            ProjectNotFound: unknown, or never indexed.
+            DatabaseUnavailable: the database is away.
+        """
+        scope = await self._scopes.resolve(project_id, identity, repository)
+        project, source = scope.project, scope.source
+        async with self._resolver.raise_not_found_if_dropped(project, source):
+            repositories = await self._repositories(scope)
+        histories: dict[UUID, SymbolHistory] = {}
+        notices = []
+        for facts in repositories.values():
+            try:
+                history = await asyncio.to_thread(self._of_symbol, facts, name)
+            except IndexingFailed as error:
+                notices.append(_unread(facts, error))
+                continue
+            if history is not None:
+                histories[facts.repository_id] = history
+        return SymbolHistoryReport(name, histories, project, repositories, tuple(notices))
+
     async def last_changes(self, project: Project, answer: Answer) -> tuple[LastChange | None, ...]:
         """The commit that last changed the lines of each hit; None where that is unknown.
 
@@ -187,6 +218,11 @@ class History:
             if depth is not None:
                 read[facts.repository_id] = commits
         return read, notices
+
+    def _of_symbol(self, facts: HistoryFacts, name: str) -> SymbolHistory | None:
+        tip = find_tip(facts.root)
+        commits = facts.depth or self._depth(facts)
+        return None if tip is None else symbol_history(tip, name, commits)
 
     def _depth(self, facts: HistoryFacts) -> int:
         return repository_at(self._settings, facts.root).history_depth or DEFAULT_DEPTH

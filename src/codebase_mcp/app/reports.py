@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from codebase_mcp.access.resolution import ProjectSource
     from codebase_mcp.app.freshness.verified_search import IndexFreshness
     from codebase_mcp.app.scopes import CallScope
+    from codebase_mcp.changes.symbol_history import SymbolHistory
     from codebase_mcp.database.naming import Project
     from codebase_mcp.database.transaction import Transaction
     from codebase_mcp.index.build import RunResult
@@ -82,6 +83,20 @@ class HistoryReport:
     scope: CallScope
     has_more: bool = False
     read: Mapping[UUID, int] = field(default_factory=dict)
+    notices: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SymbolHistoryReport:
+    """The history of the definitions of a name in the repositories of a project.
+
+    ``histories`` are by repository; ``notices`` say why a history could not be read.
+    """
+
+    name: str
+    histories: Mapping[UUID, SymbolHistory]
+    project: Project
+    repositories: Mapping[UUID, HistoryFacts]
     notices: tuple[str, ...] = ()
 
 

@@ -29,7 +29,7 @@ from codebase_mcp.tools.rules import check_query, check_ref
 from codebase_mcp.tools.text import scope_note
 
 if TYPE_CHECKING:
-    from codebase_mcp.app.reports import HistoryReport
+    from codebase_mcp.app.reports import HistoryReport, SymbolHistoryReport
     from codebase_mcp.app.text_scan import Form
     from codebase_mcp.search.history import FoundCommit
 
@@ -133,16 +133,28 @@ def _below(path: str) -> str | None:
 
 
 async def log_search(options: argparse.Namespace, settings: Settings) -> int:
-    """Search commits."""
+    """Search commits, or show the history of a symbol."""
     query = " ".join(options.query)
     filters = picked(options, "path author since until")
-    if not query.strip() and not any(filters.values()):
+    has_question = bool(query.strip() or any(filters.values()))
+    name = (options.symbol or "").strip().replace("::", ".").strip(".")
+    if options.symbol is not None and (not name or has_question):
+        message = "--symbol takes a name, and neither a question nor a filter"
+        raise InvalidInput.of("symbol", options.symbol[:50], message, rule="a name alone")
+    if not name and not has_question:
         raise InvalidInput.of(
             "query", "", "Give a question, or one of --path, --author, --since, --until",
             rule="a question or a filter",
         )  # fmt: skip
     async with open_shell(settings) as shell:
         app, project, repository = await shell.scope(options)
+        if name:
+            events = await app.history.of_symbol(
+                name, project, identity=shell.identity, repository=repository
+            )
+            if options.json:
+                return print_json(symbol_history_json(events, options.limit))
+            return show(texts.symbol_history_text(events, options.limit, reply_budget(settings)))
         commits = await app.history.search(
             check_query(query) if query.strip() else "",
             project,
@@ -154,6 +166,25 @@ async def log_search(options: argparse.Namespace, settings: Settings) -> int:
     if options.json:
         return print_json(history_json(commits))
     return show(texts.history_text(commits, reply_budget(settings)), commits.latency_ms)
+
+
+def symbol_history_json(report: SymbolHistoryReport, limit: int) -> dict[str, Any]:
+    """The history of a symbol for programs, with at most ``limit`` events a repository."""
+    return {
+        "symbol": report.name,
+        "repositories": [
+            {
+                "repository_id": repository_id,
+                "root": report.repositories[repository_id].root,
+                "commits": history.commits,
+                "is_complete": history.is_complete,
+                "events_total": len(history.events),
+                "events": [asdict(event) for event in history.events[:limit]],
+            }
+            for repository_id, history in report.histories.items()
+        ],
+        "notices": report.notices,
+    }
 
 
 def history_json(report: HistoryReport) -> dict[str, Any]:

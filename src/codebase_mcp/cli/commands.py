@@ -204,6 +204,9 @@ _CODE = (
                 "a question; without one, the newest commits that pass the filters",
                 nargs="*",
             ),
+            option(
+                "--symbol", "when this definition appeared, changed and vanished", metavar="NAME"
+            ),
             option("--path", "only commits that touch this file or directory"),
             option("--author", "only of authors with this in their name or address"),
             option("--since", "only from this day or time on (UTC)", metavar="DATE"),

@@ -1,4 +1,4 @@
-"""The texts of a comparison, of a change's impact, and of commits.
+"""The texts of a comparison, of a change's impact, of commits, and of the history of a symbol.
 
 Below a file are its definitions: ``+`` was added, ``~`` changed, ``-`` removed, ``>`` moved or
 renamed.
@@ -16,9 +16,10 @@ from codebase_mcp.settings.table import DEFAULT_REPLY_CHARS
 from codebase_mcp.tools.text import counted, scope_note, size_of
 
 if TYPE_CHECKING:
-    from codebase_mcp.app.reports import HistoryReport
+    from codebase_mcp.app.reports import HistoryReport, SymbolHistoryReport
     from codebase_mcp.changes.compare import Comparison, Difference, Differences
     from codebase_mcp.changes.impact import Impact
+    from codebase_mcp.changes.symbol_history import SymbolEvent
     from codebase_mcp.changes.symbols import ChangedSymbol
     from codebase_mcp.search.history import FoundCommit
 
@@ -208,6 +209,33 @@ def history_text(report: HistoryReport, max_chars: int = DEFAULT_REPLY_CHARS) ->
         lines += block
     tail = ["[more match]"] if has_more else []
     return "\n".join([*lines, *tail, *scope])
+
+
+def symbol_history_text(
+    report: SymbolHistoryReport, limit: int, max_chars: int = DEFAULT_REPLY_CHARS
+) -> str:
+    """The changes of a symbol, newest first: an event a line, in at most ``max_chars``."""
+    lines = [printable_line(notice) for notice in report.notices]
+    for repository_id, history in report.histories.items():
+        root = printable_line(str(report.repositories[repository_id].root))
+        before = "" if history.is_complete else "; what came before is unknown"
+        changes = counted(len(history.events), "change")
+        lines.append(f"{changes} in {history.commits} commits of {root}{before}")
+        lines += [
+            f"{event.commit[:_HASH_CHARS]} {event.at:%Y-%m-%d}"
+            f" {printable_line(event.author)[:_AUTHOR_CHARS]}  {_line(_what_happened(event))}"
+            f"  {_line(event.subject)}"
+            for event in history.events[:limit]
+        ]
+    text = "\n".join(lines) or "No repository of the project has a history."
+    return text if len(text) <= max_chars else text[: max_chars - 1] + "…"
+
+
+def _what_happened(event: SymbolEvent) -> str:
+    """``CHANGE PATH:FIRST-LAST SYMBOL``, and from where it was moved."""
+    former = f" from {event.former}" if event.former else ""
+    lines = f"{event.first_line}-{event.last_line}"
+    return f"{event.change} {event.path}:{lines} {event.symbol}{former}"
 
 
 def _notes(report: HistoryReport) -> list[str]:
