@@ -13,6 +13,7 @@ from tests.git import git
 from codebase_mcp.access.identity import ANONYMOUS
 from codebase_mcp.app.app import App
 from codebase_mcp.app.background.lifespan import watching
+from codebase_mcp.app.forecast import forecast_run
 from codebase_mcp.app.freshness import trees
 from codebase_mcp.cli.watch import watch
 from codebase_mcp.errors import IndexingFailed, InvalidInput
@@ -201,6 +202,20 @@ async def test_nothing_that_a_hostile_repository_brings_is_run(
     assert "zebra.py" in await found(app, project_id, "count_stripes")
     await found(app, project_id, "count_stripes", "v1")
     assert not trace.exists()
+
+
+async def test_a_forecast_says_what_a_run_would_do(
+    app: App, work: Path, bare: Path, project_id: str
+) -> None:
+    new = (await forecast_run(app, bare, project_id)).forecast
+    assert new.new == new.files > 3
+    assert new.chunks > 3
+    await app.index(bare, project_id)
+    (work / "zebra.py").write_text("def count_spots(leopard):\n    return leopard.spots\n")
+    commit_all(work)
+    git(work, "push", "-q", "origin", "main")
+    later = (await forecast_run(app, bare, project_id)).forecast
+    assert (later.new, later.changed, later.unchanged) == (0, 1, new.files - 1)
 
 
 async def test_named_paths_of_a_bare_repository_mean_its_whole_commit(

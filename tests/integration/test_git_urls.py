@@ -102,7 +102,7 @@ async def test_a_url_is_indexed_followed_and_forgotten(
     assert known.root.startswith(str(settings.data_dir.resolve() / "repositories" / "127"))
     (server.root / "org" / "repo" / "auth.py").write_text("def sign_in(user):\n    return user\n")
     git(server.root / "org" / "repo", "commit", "-qam", "two")
-    assert shell("index", url, "--dry-run")["files"] == 2  # as it was last fetched
+    assert shell("index", url, "--dry-run")["files_unchanged"] == 2  # as it was last fetched
     again = shell("index", url, "--full")
     assert (again["files_indexed"], again["files_unchanged"]) == (1, 1)
     assert again["repository_id"] == first["repository_id"]

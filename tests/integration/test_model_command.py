@@ -80,3 +80,11 @@ async def test_growing_fails_with_a_way_out(
         await shell("model", "grow", *of)
     state = json.loads(await shell("model", *of, "--json"))["second_tier"]
     assert (state["state"], "ollama serve" in state["error"]) == ("waiting", True)
+
+
+async def test_the_dry_run_names_the_model_that_embeds_later(
+    shell: Shell, server: EmbeddingServer, make_repo: MakeRepo, project_id: str
+) -> None:
+    found = await shell("index", str(make_repo()), "--project", project_id, "--dry-run", "--json")
+    assert json.loads(found)["second_tier"] == "ollama/nomic-embed-text"
+    assert server.requests == []

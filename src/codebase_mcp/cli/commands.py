@@ -91,7 +91,8 @@ _CODE = (
             option("--name", "display name (the directory's, or org/name of a URL)"),
             flag(
                 "--dry-run",
-                "only show which files would be indexed; of several repositories only which",
+                "only show what would be indexed, and an estimate of the cost; of "
+                "several repositories only which",
             ),
             option("--branch", "for a URL: branch or tag (the default branch)", metavar="NAME"),
             number("--depth", "for a URL: number of commits to fetch (1)", 1, 1_000_000),

@@ -44,9 +44,9 @@ async def index(
     """
     check_flags(options, [options.path])
     if options.dry_run:
-        from codebase_mcp.cli.dry_run import dry_run  # noqa: PLC0415 - for this alone
+        from codebase_mcp.cli.forecasting import dry_run  # noqa: PLC0415 - for this alone
 
-        return dry_run(options, settings)
+        return await dry_run(options, settings)
     with progress_bar(hidden=options.json) as report:
         source = await find_source(options.path, options, settings, report)
     async with await App.open(settings, database) as app:
