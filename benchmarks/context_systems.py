@@ -16,13 +16,13 @@ from typing import Any
 
 from codebase_mcp.app.app import App
 from codebase_mcp.app.context import ContextQuestion, ContextReport
+from codebase_mcp.app.evaluation.scoring import CHARS_PER_TOKEN
 from codebase_mcp.changes.impact import change_named
 from codebase_mcp.context.answer import MAX_TASK_CHARS
 from codebase_mcp.search.search import Request
 from context_bm25 import FileWords
 from context_samples import Sample
 from context_trees import StateClone
-from tokens_scoring import CHARS_PER_TOKEN
 
 SYSTEMS = ("context", "bm25", "repomap", "search", "impact")
 OURS = frozenset({"context", "search", "impact"})  # those that need an index

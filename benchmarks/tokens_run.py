@@ -12,21 +12,21 @@ from fastmcp import Client
 
 from adapter import project_of
 from codebase_mcp import App
+from codebase_mcp.app.evaluation.grep import (
+    MAX_COLUMNS,
+    Corpus,
+    FileText,
+    Match,
+    best_matches,
+    content_words,
+    printed,
+)
 from codebase_mcp.model import FileKind
 from codebase_mcp.search.search import Request
 from codebase_mcp.settings.loading import Settings
 from codebase_mcp.source.selection import EVERYTHING
 from codebase_mcp.tools.replies.search import search_text
 from codebase_mcp.tools.server import AppHolder, server_of
-from grep_baseline import (
-    MAX_COLUMNS,
-    FileText,
-    Match,
-    best_matches,
-    content_words,
-    printed,
-    texts_of,
-)
 from quality_queries import EvalQuery, Repository
 from quality_scoring import DEPTH
 from sides import HERE, MODEL
@@ -116,8 +116,8 @@ def semble_replies(python: Path, repository: Repository, keep: Keep) -> Replies:
 
 def grep_replies(repository: Repository) -> Replies:
     """What is read of the code files that hold most of the question's words, best file first."""
-    texts = texts_of(repository.root, EVERYTHING)
-    files = {file.path: file for file in texts if file.kind in CODE_KINDS}
+    corpus = Corpus.of(repository.root, EVERYTHING)
+    files = {file.path: file for file in corpus.texts() if file.kind in CODE_KINDS}
     asked = [content_words(one.text) for one in repository.asked]
     matches = best_matches(asked, files.values(), PUBLISHED_DEPTH)
     lines = [
@@ -148,8 +148,9 @@ def numbered_chars(lines: Sequence[str], span: Span) -> int:
 
 
 def _printed(match: Match, file: FileText) -> Entry:
-    spans, chars = printed(match, file)
-    return Entry(file.path, chars, span_lines(*spans), tuple(spans))
+    shown = printed(match, file)
+    spans = tuple(place.span for place in shown.places if place.span)
+    return Entry(file.path, shown.chars, span_lines(*spans), spans)
 
 
 def _listed(found: Sequence[tuple[Match, FileText]]) -> Reply:

@@ -25,6 +25,7 @@ from tests.fuzz.profile import fuzzed
 from tests.fuzz.strategies import ANY_TEXT, JSON, bytes_like, text_like
 
 from codebase_mcp.access.context_file import ContextText, project_in
+from codebase_mcp.app.evaluation.questions import read_questions
 from codebase_mcp.chunking.split import split
 from codebase_mcp.cli.stdio import read_message
 from codebase_mcp.database.backup import ArchiveReader
@@ -58,6 +59,11 @@ RECORD = (
 )
 CALL = (
     '{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"x","arguments":{"a":[1.5e3]}}}'
+)
+QUESTIONS = (
+    b'{"query":"where are retries","expected":["src/retry.py:10-20"]}\n',
+    b'[{"query":"a","expected":[{"path":"b.py","start_line":1}]}]',
+    b"where are retries\tsrc/retry.py:3\n",
 )
 # fmt: off
 CODE = {
@@ -210,6 +216,13 @@ def test_cursors_times_and_names(text: str) -> None:
 def test_lines_on_stdio(line: str) -> None:
     _, refusal = read_message(line.encode(errors="replace").decode())
     assert refusal is None or isinstance(refusal, JSONRPCError)
+
+
+@fuzzed
+@given(bytes_like(*QUESTIONS), st.sampled_from(["q.jsonl", "q.json", "q.txt"]))
+def test_questions_of_an_evaluation(content: bytes, name: str) -> None:
+    with suppress(InvalidInput):
+        read_questions(name, content)
 
 
 @fuzzed

@@ -316,6 +316,47 @@ _CODE = (
             Command("drop", "Delete the project's vectors of secondary models", "model:drop"),
         ),
     ),
+    Command(
+        "eval",
+        "Measure search quality on your own repository and queries, compared with grep",
+        "evaluate:evaluate",
+        (
+            option(
+                "file",
+                "queries with their targets: lines of text (query, TAB, path or path:first-last), "
+                "JSON Lines or a JSON list; - for standard input",
+                nargs="?",
+                metavar="FILE",
+            ),
+            option(
+                "--mine",
+                "take queries from the repository: subjects of commits, with the files that they "
+                "changed; first sentences of comments, with what they describe; or half of each "
+                "(all)",
+                choices=("commits", "docstrings", "all"),
+                nargs="?",
+                const="all",
+            ),
+            option(
+                "--save",
+                "with --mine: only write the queries, to be read and edited",
+                metavar="FILE",
+            ),
+            option(
+                "--repo", "the repository's directory", dest="path", default=".", metavar="PATH"
+            ),
+            number("--count", "queries to mine", 1, 10_000, default=200),
+            number("--seed", "seed for choosing the queries", 0, 2**31 - 1, default=0),
+            # All figures are of the first 10.
+            number("--limit", "results per query, 10 to 50", 10, 50, default=10),
+            number("--worst", "number of worst queries to show", 0, 10_000, default=5),
+        ),
+        description="Run the queries of a file, or queries mined from the repository itself, and "
+        "report how good the answers are and how many tokens they cost to read, compared with "
+        "grep. The repository is indexed first.",
+        json="print JSON, every query included",
+        defaults=NAMES_REPOSITORY,
+    ),
 )
 
 COMMANDS: Mapping[str, tuple[Command, ...]] = {

@@ -12,6 +12,7 @@ from uuid import UUID
 from starlette.requests import Request
 from starlette.responses import Response
 
+from codebase_mcp.app.evaluation.scoring import CHARS_PER_TOKEN
 from codebase_mcp.chunking.lines import split_lines
 from codebase_mcp.context.answer import Role
 from codebase_mcp.errors import InvalidInput
@@ -100,6 +101,7 @@ async def _answer(
         "state": state_note(report.index.state, report.index.files_pending),
         "outside": outside_note(report),
         "text": text,
+        "tokens": round(len(text) / CHARS_PER_TOKEN),
         "several": len({file.repository_id for file in report.context.files}) > 1,
     }
 

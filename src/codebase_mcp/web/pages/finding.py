@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from markupsafe import Markup, escape
 from starlette.requests import Request
 
+from codebase_mcp.app.evaluation.scoring import CHARS_PER_TOKEN
 from codebase_mcp.app.text_scan import TextQuestion
 from codebase_mcp.errors import InvalidInput
 from codebase_mcp.model import WORKTREE
@@ -123,6 +124,7 @@ async def find(site: Site, request: Request, chosen: str, filters: FileFilters) 
         "report": report,
         "groups": list(groups_of(report)),
         "text": text,
+        "tokens": round(len(text) / CHARS_PER_TOKEN),
         "looks_like_regex": looks_like_regex(query.pattern),
         "state": state_note(report.index.state, report.index.files_pending),
         "several": len({m.file.snapshot.repository_id for m in report.files}) > 1,

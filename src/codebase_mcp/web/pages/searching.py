@@ -14,6 +14,7 @@ from uuid import UUID
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
+from codebase_mcp.app.evaluation.scoring import CHARS_PER_TOKEN
 from codebase_mcp.chunking.lines import split_lines
 from codebase_mcp.errors import InvalidInput
 from codebase_mcp.model import WORKTREE, FileKind
@@ -140,6 +141,7 @@ async def _answer(site: Site, request: Request, chosen: str) -> dict[str, Any] |
         "next": min(limit + _SHOWN, _MOST),
         "cut": limit == _MOST and is_part,
         "text": text,
+        "tokens": round(len(text) / CHARS_PER_TOKEN),
         "same": same,
     }
 

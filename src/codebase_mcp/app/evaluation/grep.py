@@ -11,18 +11,20 @@ Texts are read on demand and not kept, as a tree may be larger than memory.
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import reduce
 from heapq import heappush, heappushpop
 from pathlib import Path
 from typing import NamedTuple
 
+from codebase_mcp.app.evaluation.questions import Target
+from codebase_mcp.app.evaluation.scoring import ListEntry
 from codebase_mcp.chunking.lines import normalise_newlines
-from codebase_mcp.model import FileKind
+from codebase_mcp.model import FileKind, SourceFile
 from codebase_mcp.source.read import SourceText
 from codebase_mcp.source.selection import Selection
-from codebase_mcp.source.source_tree import read_each, source_tree_at
+from codebase_mcp.source.source_tree import SourceTree, read_each, source_tree_at
 from codebase_mcp.text.tokens import STOP_WORDS, WORD
 
 
@@ -42,13 +44,37 @@ class FileText:
         return lines[:-1] if not lines[-1] else lines
 
 
-def texts_of(root: Path, selection: Selection) -> Iterator[FileText]:
-    """The files that an index run would read."""
-    tree = source_tree_at(root, selection)
-    for file, source in read_each(tree, tree.list_files().files):
-        if isinstance(source, SourceText):
-            text = normalise_newlines(source.text)
-            yield FileText(file.path, text, source.language, source.kind)
+@dataclass(frozen=True, slots=True)
+class Corpus:
+    """The listed files of a tree by path."""
+
+    root: Path
+    files: Mapping[str, SourceFile]
+    tree: SourceTree
+
+    @classmethod
+    def of(cls, root: Path, selection: Selection) -> Corpus:
+        """The files that an index run would list."""
+        tree = source_tree_at(root, selection)
+        return cls(root, {file.path: file for file in tree.list_files().files}, tree)
+
+    def only(self, paths: Collection[str]) -> Corpus:
+        """The corpus restricted to some paths."""
+        kept = set(paths)
+        return replace(self, files={p: file for p, file in self.files.items() if p in kept})
+
+    def read(self, path: str) -> FileText | None:
+        """The text of a file; None if it is not listed or not text."""
+        return next(self._texts([self.files[path]] if path in self.files else []), None)
+
+    def texts(self) -> Iterator[FileText]:
+        return self._texts([*self.files.values()])
+
+    def _texts(self, files: Sequence[SourceFile]) -> Iterator[FileText]:
+        for file, source in read_each(self.tree, files):
+            if isinstance(source, SourceText):
+                text = normalise_newlines(source.text)
+                yield FileText(file.path, text, source.language, source.kind)
 
 
 CONTEXT_LINES = 2
@@ -97,18 +123,29 @@ def best_matches(
     return [sorted(heap, reverse=True) for heap in heaps]
 
 
-def printed(match: Match, file: FileText) -> tuple[list[tuple[int, int]], int]:
-    """What is read of a file: the first matching lines with those around them (1-based, inclusive).
-
-    With the number of characters: those of its name and of each line after its number.
-    """
+def printed(match: Match, file: FileText) -> ListEntry:
+    """The lines read of a file: its name, the first matching lines and the context around them."""
     lines = file.lines
     spans = _spans(match.rows, len(lines))
     chars = len(file.path) + 1 + 3 * (len(spans) - 1)  # "--" between two of them
     for first, last in spans:
         for number in range(first, last + 1):
             chars += len(str(number)) + 1 + min(len(lines[number - 1]), MAX_COLUMNS) + 1
-    return spans, chars
+    return ListEntry(tuple(Target(file.path, span) for span in spans), chars)
+
+
+def grep(
+    queries: Sequence[str],
+    files: Iterable[FileText],
+    read: Callable[[str], FileText | None],
+    limit: int,
+) -> list[list[ListEntry]]:
+    """The lines read for each query, file by file; ``read`` opens a file again by its path."""
+    matches = best_matches([content_words(query) for query in queries], files, limit)
+    return [
+        [printed(match, file) for match in ranked if (file := read(match.path)) is not None]
+        for ranked in matches
+    ]
 
 
 def _rows_of(words: Sequence[str], text: str) -> dict[str, int]:
@@ -124,6 +161,7 @@ def _rows_of(words: Sequence[str], text: str) -> dict[str, int]:
 
 
 def _spans(rows: int, count: int) -> list[tuple[int, int]]:
+    """The lines printed (1-based, inclusive): the first matches with those around them."""
     spans: list[tuple[int, int]] = []
     matches = 0
     while rows and matches < MAX_MATCHES:

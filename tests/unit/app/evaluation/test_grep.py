@@ -4,18 +4,12 @@ from __future__ import annotations
 
 import random
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from codebase_mcp.app.evaluation.grep import FileText, best_matches, content_words, grep, printed
 from codebase_mcp.model import FileKind
-
-sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
-try:
-    from grep_baseline import FileText, best_matches, content_words, printed
-finally:
-    sys.path.pop(0)
 
 
 def text_file(path: str, text: str) -> FileText:
@@ -71,10 +65,9 @@ def test_what_is_printed_is_what_grep_prints(tmp_path: Path) -> None:
         )
         expected = done.stdout.decode()
         file = text_file("f", text)
-        (matches,) = best_matches([("alpha", "delta")], [file], 9)
-        found = [printed(match, file) for match in matches]
-        assert sum(chars for _, chars in found) == (len("f\n") + len(expected) if expected else 0)
-        spans = [span for spans, _ in found for span in spans]
+        (found,) = grep(["alpha delta"], [file], {"f": file}.get, 9)
+        assert sum(one.chars for one in found) == (len("f\n") + len(expected) if expected else 0)
+        spans = [place.span or (1, 0) for one in found for place in one.places]
         shown = {n for first, last in spans for n in range(first, last + 1)}
         parts = (line.replace("-", ":", 1).split(":")[0] for line in expected.splitlines())
         assert shown == {int(part) for part in parts if part.isdigit()}
@@ -83,7 +76,12 @@ def test_what_is_printed_is_what_grep_prints(tmp_path: Path) -> None:
 def test_a_file_is_printed_up_to_its_twentieth_match_and_lines_up_to_500_characters() -> None:
     often = text_file("f", "word\n" * 100)
     (match,) = best_matches([("word",)], [often], 1)[0]
-    assert printed(match, often)[0] == [(1, 22)]
+    (place,) = printed(match, often).places
+    assert place.span == (1, 22)
     long = text_file("f", "word" + "x" * 10_000)
     (match,) = best_matches([("word",)], [long], 1)[0]
-    assert printed(match, long)[1] == len("f\n1:\n") + 500
+    assert printed(match, long).chars == len("f\n1:\n") + 500
+
+
+def test_a_file_that_is_gone_meanwhile_is_left_out() -> None:
+    assert grep(["word"], [text_file("f", "word")], lambda _: None, 10) == [[]]
