@@ -154,8 +154,6 @@ def keep_records(http: httpx2.Client, tree: Path) -> None:
     file = tree / SITE
     file.write_text(file.read_text().replace("secure=", "# Over HTTPS alone.\n        secure="))
     keep("index_repository", repo_path=str(tree))
-    for question in ("how is a key checked", "masking of secrets", QUESTION):
-        keep("search_code", query=question)
 
 
 def on_terminal(environment: Mapping[str, str], folder: Path, *arguments: str) -> str:

@@ -399,7 +399,7 @@ class App:
                     with_help=with_help,
                     with_history=with_history,
                 )
-        self._searches.warn_if_slow(scope.project, watch)
+        self._searches.warn_if_slow(watch)
         return result
 
     async def rank(self, query: str, project_id: str | None, filters: FileFilters) -> Ranking:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import logging
+import time
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import cached_property, partial
@@ -12,18 +14,23 @@ from codebase_mcp.app.freshness.verified_search import Freshness, IndexFreshness
 from codebase_mcp.app.reports import SearchReport
 from codebase_mcp.app.scopes import CallScope, FirstRun, again_if_lost
 from codebase_mcp.database.connection import Database
-from codebase_mcp.database.naming import Project
 from codebase_mcp.errors import CodebaseError, StandbyLost
 from codebase_mcp.index.progress import RunPhase, percent
 from codebase_mcp.model import WORKTREE
 from codebase_mcp.search.help import IndexCoverage, is_weak
 from codebase_mcp.search.search import Answer, Request, SearchedSnapshots, Searcher
-from codebase_mcp.search.slow import SlowSearches
 from codebase_mcp.secrets.masking import mask_token
 from codebase_mcp.symbols.definition import PROSE_KINDS
 from codebase_mcp.symbols.references import Usage, usage_of
-from codebase_mcp.telemetry.metrics import SEARCH_STEP_DURATION
-from codebase_mcp.telemetry.stopwatch import Stopwatch, step, stopwatch
+from codebase_mcp.telemetry.metrics import SEARCH_STEP_DURATION, SLOW_SEARCHES
+from codebase_mcp.telemetry.stopwatch import (
+    Stopwatch,
+    bound,
+    duration,
+    step,
+    steps_in_words,
+    stopwatch,
+)
 
 if TYPE_CHECKING:
     from codebase_mcp.app.app import App
@@ -32,8 +39,48 @@ if TYPE_CHECKING:
     from codebase_mcp.search.history import LastChange
     from codebase_mcp.search.misses import Misses
 
+_log = logging.getLogger(__name__)
+
 # A first hit that scores less seldom answers the question.
 LEAST_SCORE = 0.25
+
+SLOW_S = 0.5
+WARNINGS_EVERY_S = 1.0
+
+
+class SlowSearches:
+    """Warns of slow searches, with their steps: at most one warning per second.
+
+    It gives the number of slow searches before it that were not logged.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._next_warning = float("-inf")
+        self._not_logged = 0
+
+    def record(self, watch: Stopwatch) -> None:
+        """Warn of a search that took too long."""
+        seconds = watch.elapsed_s()
+        if seconds < SLOW_S:
+            return
+        SLOW_SEARCHES.add()
+        now = self._clock()
+        if now < self._next_warning:
+            self._not_logged += 1
+            return
+        self._next_warning = now + WARNINGS_EVERY_S
+        not_logged, self._not_logged = self._not_logged, 0
+        # Outside of all steps it mostly waits for the event loop while further calls compute.
+        spent = {**watch.seconds, "other": max(seconds - sum(watch.seconds.values()), 0.0)}
+        steps = {name: round(of_step * 1000, 1) for name, of_step in spent.items()}
+        with bound(duration_ms=round(seconds * 1000, 1), steps_ms=steps):
+            _log.warning(
+                "a search took %s (%s)%s",
+                duration(seconds),
+                steps_in_words(spent),
+                f"; {not_logged} slow searches before it were not logged" if not_logged else "",
+            )
 
 
 async def usage_of_first(database: Database, project: Project, answer: Answer) -> Usage | None:
@@ -64,7 +111,7 @@ class Searches:
         self._searcher = searcher
         self._freshness = freshness
         self._app = app
-        self.slow = None if only_once else SlowSearches(app.database)
+        self._slow = None if only_once else SlowSearches()
 
     @cached_property
     def _misses(self) -> Misses:
@@ -73,9 +120,7 @@ class Searches:
         return Misses(self._app.database, self._app.models, self._searcher)
 
     async def close(self) -> None:
-        """Drop the caches for help, and cancel planned warnings."""
-        if self.slow is not None:
-            await self.slow.close()
+        """Drop the caches for help."""
         if "_misses" in vars(self):
             self._misses.close()
 
@@ -83,15 +128,13 @@ class Searches:
     def timed() -> AbstractContextManager[Stopwatch]:
         """Time the steps of a search in the block."""
         return stopwatch(
-            "search",
-            lambda name, seconds: SEARCH_STEP_DURATION.observe(seconds, name),
-            keeps_statements=True,
+            "search", lambda name, seconds: SEARCH_STEP_DURATION.observe(seconds, name)
         )
 
-    def warn_if_slow(self, project: Project, watch: Stopwatch) -> None:
+    def warn_if_slow(self, watch: Stopwatch) -> None:
         """Log the steps of a slow search."""
-        if self.slow is not None:
-            self.slow.record(project, watch)
+        if self._slow is not None:
+            self._slow.record(watch)
 
     @again_if_lost
     async def report(

@@ -212,7 +212,7 @@ class Transaction:
             return
         if status == TransactionStatus.INERROR:
             raise InternalError("A statement of this transaction failed, so nothing was stored")
-        with translated(self._advice), round_trip([_COMMIT]):
+        with translated(self._advice), round_trip(1):
             await connection.execute("COMMIT")
 
     async def close(self) -> None:
@@ -240,7 +240,7 @@ class Transaction:
         connection = self._connection
         if connection is None:
             return await self._start(statements)
-        with round_trip(statements):
+        with round_trip(len(statements)):
             if len(statements) != 1:
                 return await pipelined(connection, statements)
             cursor = connection.cursor(binary=True)
@@ -256,7 +256,7 @@ class Transaction:
             with step("connection"):
                 self._connection, is_new = await self._pool.acquire(fresh=is_retry)
             try:
-                with round_trip(statements):
+                with round_trip(len(statements)):
                     cursors = await pipelined(self._connection, [*opening, *statements])
                     return cursors[len(opening) :]
             except psycopg.Error as error:

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from codebase_mcp.telemetry import logs
-from codebase_mcp.telemetry.metrics import enable, families, process_ended, render
+from codebase_mcp.telemetry.metrics import enable, process_ended, render
 from codebase_mcp.telemetry.stopwatch import enable_traces
 from codebase_mcp.telemetry.stopwatch import flush_traces as end
 
-__all__ = ["enable", "end", "families", "process_ended", "render", "start"]
+__all__ = ["enable", "end", "process_ended", "render", "start"]
 
 
 def start(

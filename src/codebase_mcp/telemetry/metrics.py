@@ -238,11 +238,6 @@ def disable() -> None:
     _registry = None
 
 
-def families() -> list[Metric]:
-    """All metrics with their values now; empty if metrics are disabled."""
-    return [] if _registry is None else list(_registry.collect())
-
-
 def render() -> tuple[str, bytes]:
     """The page of metrics: its content type and its text; empty if metrics are disabled."""
     from prometheus_client import generate_latest  # noqa: PLC0415

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -164,28 +164,15 @@ def bound(**fields: object) -> Iterator[None]:
         log_fields.reset(token)
 
 
-Statement = tuple[str, Mapping[str, object]]
-Statements = Sequence[Statement]
-
-
-@dataclass(frozen=True, slots=True)
-class RoundTrip:
-    """Statements sent together, and the time until their results."""
-
-    statements: Statements
-    seconds: float
-
-
 @dataclass(slots=True)
 class Stopwatch:
-    """The times so far. ``round_trips`` are only kept for searches, as they hold values."""
+    """The times so far, and the number of round trips to the database."""
 
     name: str
     on_step: Callable[[str, float], None]
-    keeps_statements: bool = False
     started: float = field(default_factory=time.perf_counter)
     seconds: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
-    round_trips: list[RoundTrip] = field(default_factory=list)
+    round_trips: int = 0
 
     def elapsed_s(self) -> float:
         return time.perf_counter() - self.started
@@ -203,11 +190,9 @@ _step: ContextVar[step | None] = ContextVar("step", default=None)
 
 
 @contextmanager
-def stopwatch(
-    name: str, on_step: Callable[[str, float], None], *, keeps_statements: bool = False
-) -> Iterator[Stopwatch]:
+def stopwatch(name: str, on_step: Callable[[str, float], None]) -> Iterator[Stopwatch]:
     """Time the steps of what runs in the block."""
-    watch = Stopwatch(name, on_step, keeps_statements)
+    watch = Stopwatch(name, on_step)
     token = _current.set(watch)
     try:
         with span(name):
@@ -272,21 +257,20 @@ def no_stopwatch() -> Iterator[None]:
 
 
 @contextmanager
-def round_trip(statements: Statements) -> Iterator[None]:
+def round_trip(statements: int) -> Iterator[None]:
+    """Time that many statements, which are sent together."""
     started = time.perf_counter()
     attributes: dict[str, Value] = {
         "db.system.name": "postgresql",
-        "db.operation.batch.size": len(statements),
+        "db.operation.batch.size": statements,
     }
     try:
         with span("postgresql", "client", attributes):
             yield
     finally:
-        seconds = time.perf_counter() - started
-        metrics.DATABASE_ROUND_TRIP_DURATION.observe(seconds)
-        watch = _current.get()
-        if watch is not None and watch.keeps_statements:
-            watch.round_trips.append(RoundTrip(statements, seconds))
+        metrics.DATABASE_ROUND_TRIP_DURATION.observe(time.perf_counter() - started)
+        if (watch := _current.get()) is not None:
+            watch.round_trips += 1
 
 
 def steps_in_words(seconds_by_step: Mapping[str, float]) -> str:

@@ -192,8 +192,6 @@ def test_a_change_is_reported_with_its_path(
         ({"maxItems": 1}, {"maxItems": 2}),
         ({"minProperties": 1}, {}),
         ({"maxProperties": 1}, {"maxProperties": 2}),
-        ({"multipleOf": 4}, {"multipleOf": 2}),
-        ({"multipleOf": 0.5}, {"multipleOf": 0.1}),
         ({"multipleOf": 4}, {}),
         ({"uniqueItems": True}, {"uniqueItems": False}),
         ({"uniqueItems": True}, {}),

@@ -48,7 +48,7 @@ def test_every_log_field_is_documented() -> None:
     section = PAGE.read_text(encoding="utf-8").split("## Logs")[1].split("## Traces")[0]
     rows = re.findall(r"^\| (`[^|]+`) \|", section, re.MULTILINE)
     documented = {name for row in rows for name in re.findall(r"`(\w+)`", row)}
-    assert documented == used | {"trace_id", "span_id", "plan"}
+    assert documented == used | {"trace_id", "span_id"}
 
 
 def _calls_of(function: str) -> list[str]:

@@ -8,9 +8,8 @@ there, a looser rule can reject more; every change there is breaking.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
-from fractions import Fraction
 from itertools import islice
 from typing import Any
 
@@ -131,9 +130,6 @@ class _Comparison:
             self._compare_types(path, was, now)
         elif keyword == "enum" or (keyword == "const" and not _differ(old, new, "enum")):
             self._compare_values(path, old, new)
-        elif keyword == "uniqueItems":
-            change = "items must be unique" if now else "items no longer have to be unique"
-            self.note(path, change, breaking=bool(now and not was))
         elif keyword == "required":
             self._compare_required(path, old, new)
         elif keyword in ("dependentRequired", "dependencies"):
@@ -194,39 +190,25 @@ class _Comparison:
         before, after = old.named.get("properties", {}), new.named.get("properties", {})
         was, now = old.keywords.get("required", ()), new.keywords.get("required", ())
         both = {*was} & {*now}
-        fresh, gone = after.keys() - before.keys() - both, before.keys() - after.keys() - both
-        was = [name for name in was if name not in gone]
-        now = [name for name in now if name not in fresh]
-        paths = {name: pointer(new.pointer, "properties", name) for name in after}
-        self._compare_names(path, was, now, "", paths)
+        noted = (after.keys() ^ before.keys()) - both
+        for names, others, state in ((now, was, "now"), (was, now, "no longer")):
+            for name in names:
+                if name not in others and name not in noted:
+                    at = pointer(new.pointer, "properties", name) if name in after else path
+                    change = f"field {display_value(name)} is {state} required"
+                    self.note(at, change, breaking=state == "now")
 
     def _compare_dependencies(
         self, path: str, before: Mapping[str, Any], after: Mapping[str, Any]
     ) -> None:
         """Compare the fields that are required if a field is present; schemas are ignored."""
         for trigger in dict.fromkeys([*before, *after]):
-            was, now = before.get(trigger, []), after.get(trigger, [])
-            at = pointer(path, trigger)
-            if isinstance(was, list) and isinstance(now, list):
-                when = f" if {display_value(trigger)} is present"
-                self._compare_names(at, was, now, when, {})
-            elif trigger in before and trigger in after and list in (type(was), type(now)):
-                self.note(at, "changed between a list of fields and a schema", breaking=True)
-
-    def _compare_names(
-        self,
-        path: str,
-        was: Sequence[str],
-        now: Sequence[str],
-        when: str,
-        paths: Mapping[str, str],
-    ) -> None:
-        """Compare two lists of required fields; ``paths`` are those of fields with a schema."""
-        for names, others, state in ((now, {*was}, "now"), (was, {*now}, "no longer")):
-            for name in names:
-                if name not in others:
-                    change = f"field {display_value(name)} is {state} required{when}"
-                    self.note(paths.get(name, path), change, breaking=state == "now")
+            was, now = before.get(trigger), after.get(trigger)
+            if list in (type(was), type(now)) and key_of(was) != key_of(now):
+                are_names = isinstance(was, list | None) and isinstance(now, list | None)
+                is_looser = are_names and {*(now or ())} <= {*(was or ())}
+                change = f"changed what is required if {display_value(trigger)} is present"
+                self.note(pointer(path, trigger), change, breaking=not is_looser)
 
     def _compare_named(self, path: str, old: Node, new: Node, keyword: str) -> None:
         """Compare an object of schemas; references to definitions are always resolved."""
@@ -330,17 +312,10 @@ def _raises(least: int | None) -> Callable[[Any, Any], bool]:
     """Whether a lower limit rises; ``least`` applies where it is missing."""
 
     def raises(was: Any, now: Any) -> bool:
-        was = least if was is None else was
-        now = least if now is None else now
+        was, now = (least if limit is None else limit for limit in (was, now))
         return now is not None and (was is None or now > was)
 
     return raises
-
-
-def _needs_other_multiples(was: Any, now: Any) -> bool:
-    if was is None or now is None:
-        return now is not None
-    return (Fraction(repr(was)) / Fraction(repr(now))).denominator != 1
 
 
 # Whether a change of a keyword's argument from the first to the second (None: missing) is breaking.
@@ -354,6 +329,6 @@ _TIGHTENS: Mapping[str, Callable[[Any, Any], bool]] = {
     **dict.fromkeys(("minimum", "exclusiveMinimum"), _raises(None)),
     **dict.fromkeys(("minLength", "minItems", "minProperties"), _raises(0)),
     "minContains": _raises(1),
-    "multipleOf": _needs_other_multiples,
-    "pattern": lambda was, now: now is not None,
+    **dict.fromkeys(("multipleOf", "pattern"), lambda was, now: now is not None),
+    "uniqueItems": lambda was, now: bool(now and not was),
 }  # fmt: skip

@@ -7,6 +7,7 @@ check that exceeds its step limit is aborted.
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -41,9 +42,17 @@ class Run:
             raise TooCostly
 
     def finds(self, pattern: Pattern, text: str) -> bool:
-        """Whether a pattern matches anywhere in a text."""
-        self.spend(pattern.steps(text))
-        return pattern.occurs_in(text)
+        """Whether a pattern matches anywhere in a text; costs the time that it takes.
+
+        Raises:
+            TooCostly: it might take more than is left.
+        """
+        if pattern.steps(text) > self.steps:
+            raise TooCostly
+        started = time.perf_counter()
+        found = pattern.occurs_in(text)
+        self.spend(1 + round((time.perf_counter() - started) * 1e6))
+        return found
 
 
 @dataclass(frozen=True, slots=True)
