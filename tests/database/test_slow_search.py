@@ -44,6 +44,7 @@ async def test_a_search_of_code_is_looked_at_with_all_its_steps(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     await app.index(make_repo(), project_id)
+    monkeypatch.setattr(searching, "SLOW_S", 3600)
     await app.search("authenticate", project_id)
     assert not warnings_in(caplog)
     monkeypatch.setattr(searching, "SLOW_S", 0)
