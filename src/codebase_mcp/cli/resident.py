@@ -56,8 +56,8 @@ _RIGHTS = ("Uid", "Gid", "Groups", "CapPrm", "CapEff", "CapBnd", "CapAmb", "NoNe
 _UNCONFINED = "NoNewPrivs:\t0"
 _NAMESPACES = ("mnt", "pid", "user", "net", "ipc", "uts")
 
-# The modules of commands that ask something and soon end.
-_QUICK = {"asking", "context", "inventory", "records"}
+# The modules of commands that soon end; most index runs have little to do.
+_QUICK = {"asking", "context", "early_start", "inventory", "records"}
 _HELP = {"-h", "--help", "--version"}
 _KEPT = ("PATH", "HOME", "TMPDIR", launch.MINUTES)
 # Libraries that our modules load when they first need them.
