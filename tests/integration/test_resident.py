@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import uuid
@@ -266,3 +267,16 @@ def test_none_is_left_behind_where_it_is_switched_off(embedded: Embedded) -> Non
     environment = environment_of(embedded, **{MINUTES: "0"})
     assert run(environment, "projects").returncode == 0
     assert Resident(environment).processes() == []
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may become another user")
+def test_another_user_is_not_answered(resident: Resident) -> None:
+    stranger = os.fork()
+    if stranger == 0:
+        with suppress(OSError), socket.socket(socket.AF_UNIX) as connection:
+            os.setuid(65534)
+            connection.connect(f"\0{resident.address}")
+            os._exit(0 if connection.recv(1) == b"" else 1)
+        os._exit(2)
+    assert os.waitstatus_to_exitcode(os.waitpid(stranger, 0)[1]) == 0
+    assert resident.copies() == []

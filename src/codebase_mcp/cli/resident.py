@@ -67,7 +67,8 @@ _LATER = ("httpx2", "rich.console", "rich.table", "safetensors.numpy", "tokenize
 @contextmanager
 def left_behind(arguments: Sequence[str]) -> Iterator[None]:
     """Leave a resident behind, if it could have run this command."""
-    if not (launch.is_possible() and _is_suited(arguments, os.environ) and _is_free()):
+    is_confined = _UNCONFINED not in _rights_of(os.getpid())
+    if is_confined or not launch.is_possible() or not _is_suited(arguments, os.environ):
         yield
         return
     begin = partial(_begin, launch.key(), dict(os.environ))  # before the command changes any
@@ -140,9 +141,10 @@ def _copies(listener: socket.socket, files: Mapping[Path, tuple[int, int]]) -> s
             return None
         if asked:
             connection, _ = listener.accept()
-            if (pid := os.fork()) == 0:
-                return connection
-            copies.add(pid)
+            if launch.peer_of(connection):  # other users reach the address too
+                if (pid := os.fork()) == 0:
+                    return connection
+                copies.add(pid)
             connection.close()
         if asked or copies:
             last = time.monotonic()
@@ -199,13 +201,13 @@ def _stand_for(connection: socket.socket, key: bytes) -> NoReturn:
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     status = 1
     try:
+        rights = _rights_of(os.getpid())
+        if _rights_of(launch.peer_of(connection)) != rights or _UNCONFINED not in rights:
+            os._exit(0)
         connection.settimeout(_HELLO_S)
         common, arguments, environment, mask, descriptors = _read(connection)
-        peer = launch.peer_of(connection)
-        if common != key or _rights_of(peer) != _rights_of(os.getpid()) or not _is_free():
-            os._exit(0)
         variables = {os.fsdecode(name): os.fsdecode(value) for name, value in environment.items()}
-        if not _is_suited(arguments[1:], variables):
+        if common != key or not _is_suited(arguments[1:], variables):
             os._exit(0)
         launch.send_number(connection, os.getpid())
         if not connection.recv(1):
@@ -289,7 +291,7 @@ def _run(arguments: Sequence[str]) -> int:
         run(arguments)
         status = 0
     except SystemExit as end:
-        status = end.code if isinstance(end.code, int) else int(end.code is not None)
+        status = end.code & 255 if isinstance(end.code, int) else int(end.code is not None)
     threading._shutdown()  # type: ignore[attr-defined] # waits for threads, as at an end
     atexit._run_exitfuncs()
     for stream in (sys.stdout, sys.stderr):
@@ -319,11 +321,6 @@ def _is_server(arguments: Sequence[str]) -> bool:
         return False
     name = next(iter(command_first(arguments)), SERVE.name)
     return name == SERVE.name or name.startswith("-")
-
-
-def _is_free() -> bool:
-    """Whether this process is not confined."""
-    return _UNCONFINED in _rights_of(os.getpid())
 
 
 def _rights_of(pid: int) -> list[str]:
