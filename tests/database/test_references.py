@@ -76,7 +76,7 @@ async def test_the_definition_around_each_use_is_the_innermost(
     async with app.enter(project_id, readonly=True) as here:
         uses = await find_uses(here.tx, "charge", await snapshots(here.tx))
         places = [(use.file.blob_id, use.line) for use in uses if use.file.path == "shop.py"]
-        _, around = await load_surroundings(here.tx, places, [], [])
+        _, around, _ = await load_surroundings(here.tx, places, [], [])
     assert [[one.qualified for one in around.get(place, ())] for place in places] == [
         [],
         ["Shop", "Shop.sell"],

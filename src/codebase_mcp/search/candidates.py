@@ -9,20 +9,23 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from heapq import nlargest
 from itertools import islice
-from operator import itemgetter
+
+import numpy as np
+from numpy.typing import NDArray
 
 from codebase_mcp.database.transaction import Row
 from codebase_mcp.embedding.profile import BUILTIN_SCALE
 from codebase_mcp.model import FileKind
 from codebase_mcp.search.lists import (
+    CHUNK_DECAY,
+    CHUNKS_COUNTED,
     CandidateFile,
     ChunkKey,
     Lists,
     ListSource,
+    ScoredChunks,
     TextEvidence,
-    discounted_sum,
 )
 from codebase_mcp.search.literal import ExactMatches, LookUp
 from codebase_mcp.search.scope import QueryVector
@@ -46,6 +49,9 @@ LEAST_NEAR = 0.3
 # The texts with the best sums are selected from this many times as many texts with the best chunks:
 # any further text hardly ever has a good sum.
 _PRESELECTED = 3
+
+# How much each chunk of a text counts, the best first, as in `discounted_sum`.
+_DECAYS = CHUNK_DECAY ** np.arange(CHUNKS_COUNTED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +98,7 @@ async def find_candidates(
             texts[blob_id].defined_stems |= query.expected.intersection(word_stems(name))
     files = []
     order = {snapshot.id: number for number, snapshot in enumerate(scope.snapshots)}
+    only_holder = lists.holders[0] if len(lists.holders) == 1 else None
     rows = await source.files(texts)
     for row in sorted(rows, key=lambda row: (row[1], order.get(row[0], 0))):
         snapshot_id, path, blob_id, language, kind, chunk_count, comments = row
@@ -99,10 +106,10 @@ async def find_candidates(
         text.chunk_count = chunk_count
         text.comments = max(comments, 0.0)
         text.least_meaning = least
-        text.is_only_holder = lists.holders == [blob_id]
+        text.is_only_holder = blob_id == only_holder
         files.append(CandidateFile(snapshot_id, path, blob_id, language, FileKind(kind), text))
     spoken = [term for term in query.terms if term.spoken]
-    best_expansion = -min((distance for *_, distance in lists.words), default=0.0)
+    best_expansion = float(max(lists.words.expansion, default=0.0))
     near_count = sum(cosine >= LEAST_NEAR for cosine, _, _ in nearest[:NEAR_CHUNKS])
     return Candidates(
         files=files,
@@ -152,46 +159,60 @@ def scaled_cosines(vector: QueryVector, rows: Iterable[Row]) -> Iterator[tuple[C
 
 def _evidence(lists: Lists, nearest: Iterable[tuple[float, int, int]]) -> dict[int, TextEvidence]:
     """The evidence in the texts that are worth ranking; ``nearest`` has the nearest chunk first."""
-    by_words, by_expansion = _by_text(lists.words, 2), _by_text(lists.words, 3)
+    by_words = _ByText(lists.words, lists.words.own)
+    by_expansion = _ByText(lists.words, lists.words.expansion)
     by_meaning: defaultdict[int, dict[int, float]] = defaultdict(dict)
     for cosine, blob_id, ordinal in nearest:
         by_meaning[blob_id].setdefault(ordinal, cosine)
     definitions = grouped(lists.definitions)
     ranked = lists.named_texts | definitions.keys()
-    ranked.update(_best_texts(by_words, RANKED_BY_WORDS))
-    ranked.update(_best_texts(by_expansion, RANKED_BY_EXPANSION))
+    ranked.update(by_words.best(RANKED_BY_WORDS))
+    ranked.update(by_expansion.best(RANKED_BY_EXPANSION))
     ranked.update(islice(by_meaning, RANKED_BY_MEANING))
     return {
         blob_id: TextEvidence(
-            words=by_words.get(blob_id, {}),
+            words=by_words[blob_id],
             meaning=by_meaning.get(blob_id, {}),
-            expansion=by_expansion.get(blob_id, {}),
+            expansion=by_expansion[blob_id],
             definitions=definitions.get(blob_id, ()),
         )
         for blob_id in ranked
     }
 
 
-def _by_text(chunks: Iterable[Row], column: int) -> dict[int, dict[int, float]]:
-    """The scores of chunks by text and ordinal, best first, without those of 0.
+class _ByText:
+    """The scores above 0 of some chunks, by text and ordinal, each text's best first."""
 
-    ``column`` has a distance: a score, negated.
-    """
-    by_text: defaultdict[int, dict[int, float]] = defaultdict(dict)
-    scored = [row for row in chunks if row[column] < 0]
-    scored.sort(key=itemgetter(column, 0, 1))
-    for row in scored:
-        by_text[row[0]][row[1]] = -row[column]
-    return by_text
+    def __init__(self, chunks: ScoredChunks, scores: NDArray[np.float64]) -> None:
+        found = np.flatnonzero(scores > 0)  # in the order of text and ordinal
+        order = found[np.lexsort((-scores[found], chunks.blob_ids[found]))]
+        self._texts, self._counts = np.unique(chunks.blob_ids[order], return_counts=True)
+        self._scores, ends = scores[order], np.cumsum(self._counts)
+        self._firsts = ends - self._counts
+        self._places = {text: place for place, text in enumerate(self._texts.tolist())}
+        self._ends = [0, *ends.tolist()]
+        self._columns = chunks.ordinals[order].tolist(), self._scores.tolist()
 
+    def __getitem__(self, blob_id: int) -> dict[int, float]:
+        """The scores of a text's chunks by ordinal."""
+        place = self._places.get(blob_id)
+        if place is None:
+            return {}
+        chunks = slice(self._ends[place], self._ends[place + 1])
+        ordinals, scores = self._columns
+        return dict(zip(ordinals[chunks], scores[chunks], strict=True))
 
-def _best_texts(by_text: Mapping[int, Mapping[int, float]], most: int) -> list[int]:
-    """The texts with the best sums over their chunks; ``by_text`` has the best chunks first."""
-    if len(by_text) <= most:
-        return list(by_text)
-    preselected = islice(by_text.items(), _PRESELECTED * most)
-    sums = [(discounted_sum(chunks), blob_id) for blob_id, chunks in preselected]
-    return [blob_id for _, blob_id in nlargest(most, sums)]
+    def best(self, most: int) -> list[int]:
+        """The texts with the best sums over their chunks."""
+        text_of = np.repeat(np.arange(len(self._texts)), self._counts)
+        places = np.arange(len(text_of)) - self._firsts[text_of]
+        counted = np.flatnonzero(places < CHUNKS_COUNTED)
+        discounted = self._scores[counted] * _DECAYS[places[counted]]
+        sums = np.bincount(text_of[counted], discounted, len(self._texts))
+        preselected = np.lexsort((self._texts, -self._scores[self._firsts]))[: _PRESELECTED * most]
+        best = np.lexsort((self._texts[preselected], sums[preselected]))[-most:]
+        ids: list[int] = self._texts[preselected[best]].tolist()
+        return ids
 
 
 def fuse(

@@ -118,7 +118,8 @@ class ChangeLists(DatabaseLists):
 
     async def find(self, vectors: Sequence[QueryVector]) -> Lists:
         lists = await super().find(vectors)
-        with_evidence = {row[0] for rows in (lists.words, *lists.meanings) for row in rows}
+        with_evidence = {row[0] for rows in lists.meanings for row in rows}
+        with_evidence.update(lists.words.blob_ids.tolist())
         return replace(
             lists,
             named_texts=lists.named_texts & with_evidence,

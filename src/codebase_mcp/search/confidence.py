@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from codebase_mcp.embedding.static import StaticEmbedder
 from codebase_mcp.embedding.thesaurus import thesaurus_of
@@ -207,8 +208,7 @@ class FirstEvidence:
     answerable: float
 
 
-@dataclass(frozen=True, slots=True)
-class Confidence:
+class Confidence(NamedTuple):
     """The confidence in a file: ``similarity`` is its score, from 0 to 1.
 
     ``lead`` is its ranking score as a share of the first file's.

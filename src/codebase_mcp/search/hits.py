@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import chain, groupby
-from typing import Literal
+from typing import Literal, NamedTuple
 from uuid import UUID, uuid5
 
 from codebase_mcp.chunking.lines import split_lines
@@ -168,8 +168,7 @@ class Hit:
     change: Change | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ScoredFile:
+class ScoredFile(NamedTuple):
     """A ranked file with its calibrated score, its repository and its view.
 
     A file ``far_behind`` the first is shown only if there are fewer results than requested.
@@ -207,8 +206,7 @@ def chunk_strengths(file: RankedFile) -> dict[int, float]:
     return strengths or dict(evidence.expansion) or {0: 1.0}
 
 
-@dataclass(frozen=True, slots=True)
-class ChosenChunk:
+class ChosenChunk(NamedTuple):
     """A chunk of a file that is worth showing, with its score."""
 
     file: ScoredFile
@@ -229,12 +227,11 @@ def good_chunks(file: ScoredFile, least: float = _MATCH_SHARE) -> list[ChosenChu
     every = range(file.ranked.candidate.evidence.chunk_count)
     strengths = dict.fromkeys(every, 0.0) if least == 0 else {}
     strengths |= chunk_strengths(file.ranked)
-    order = sorted(strengths, key=lambda ordinal: (-strengths[ordinal], ordinal))
-    best = strengths[order[0]] or 1.0
+    best = max(strengths.values()) or 1.0
+    good = sorted((-s, ordinal) for ordinal, s in strengths.items() if s >= least * best)
     return [
-        ChosenChunk(file, ordinal, round(file.similarity * strengths[ordinal] / best, 4))
-        for ordinal in order
-        if ordinal == order[0] or strengths[ordinal] >= least * best
+        ChosenChunk(file, ordinal, round(file.similarity * -negative / best, 4))
+        for negative, ordinal in good or [(0.0, min(strengths))]
     ]
 
 
@@ -315,13 +312,15 @@ def make_hits(
         more = [chunk for chunk in further_chunks(first.file) if chunk.key not in listed]
         listed.update(chunk.key for chunk in more)
         chunk = text.chunks[first.ordinal]
-        hit = hit_at(chunk, first.file, text.lines, context_lines, explain=explain)
         hits.append(
-            replace(
-                hit,
-                similarity_score=first.score,
-                more_in_file=tuple(_line_range(further, text) for further in more),
-                also_at=tuple(location_of(copy.file, hit) for copy in further_copies),
+            hit_at(
+                chunk,
+                [first.file, *(copy.file for copy in further_copies)],
+                text.lines,
+                context_lines,
+                score=first.score,
+                more=[_line_range(further, text) for further in more],
+                explain=explain,
             )
         )
     return hits
@@ -339,13 +338,16 @@ def _line_range(chunk: ChosenChunk, text: StoredText) -> LineRange:
 
 def hit_at(
     chunk: Chunk,
-    file: ScoredFile,
+    files: Sequence[ScoredFile],
     lines: Sequence[str],
-    context_lines: int = 0,
+    context_lines: int,
     *,
+    score: float,
+    more: Iterable[LineRange],
     explain: bool,
 ) -> Hit:
-    """Some lines of a file as a hit, at the file's own score."""
+    """Some lines of a file as a hit; ``files`` are this one and others with the same text."""
+    file, *copies = files
     candidate = file.ranked.candidate
     first, last = chunk.start_line - 1, chunk.end_line
     content = "".join(lines[first:last])
@@ -360,9 +362,14 @@ def hit_at(
         end_line=chunk.end_line,
         symbol=chunk.symbol,
         kind=chunk.kind,
-        similarity_score=round(file.similarity, 4),
+        similarity_score=score,
         context_before="".join(lines[max(first - context_lines, 0) : first]),
         context_after="".join(lines[last : last + context_lines]),
+        more_in_file=tuple(more),
+        also_at=tuple(
+            Location(c.repository_id, c.ranked.candidate.path, first + 1, last, c.view)
+            for c in copies
+        ),
         signals=file.ranked.weighted() if explain else {},
         exact_lines=tuple(
             line for line in file.exact_lines if chunk.start_line <= line <= chunk.end_line
@@ -374,9 +381,3 @@ def hit_at(
 def chunk_id_of(content: str) -> UUID:
     """A chunk's id: the same as long as its text is."""
     return uuid5(_CHUNKS, content)
-
-
-def location_of(copy: ScoredFile, hit: Hit) -> Location:
-    """Where a hit stands in another file with the same text."""
-    path = copy.ranked.candidate.path
-    return Location(copy.repository_id, path, hit.start_line, hit.end_line, copy.view)

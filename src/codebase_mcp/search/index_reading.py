@@ -199,7 +199,7 @@ def _files(blob_ids: NDArray[np.int64], rows: Sequence[Row]) -> tuple[Files, Pos
     name_rows = np.repeat(np.arange(len(rows), dtype=np.int32), [len(row[7]) for row in rows])
     terms = np.array(list(chain.from_iterable(row[7] for row in rows)), np.int32)
     names = Postings.collect(terms, name_rows, np.ones(len(terms), np.float32))
-    return Files.of(indexed, len(blob_ids)), names
+    return Files.of(indexed), names
 
 
 def _postings(parts: Sequence[tuple[Ints, Ints, Floats]], sizes: Sequence[int]) -> Postings:

@@ -10,7 +10,10 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice, pairwise
 from operator import mul
-from typing import Any
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from codebase_mcp.database.connection import Transaction
 from codebase_mcp.database.literals import array_literal, dense_literal, sparse_literal
@@ -76,19 +79,39 @@ class NamedDefinition:
     ordinal: int | None = None
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class ScoredChunks:
+    """Some chunks with their scores by a query's own terms and by its expansion terms, by column.
+
+    They are in the order of their texts' ids and their ordinals.
+    """
+
+    blob_ids: NDArray[np.int64]
+    ordinals: NDArray[np.int64]
+    own: NDArray[np.float64]
+    expansion: NDArray[np.float64]
+
+    @classmethod
+    def from_rows(cls, rows: Sequence[Row]) -> ScoredChunks:
+        """From the columns of the statement ``words``, which has distances."""
+        columns = zip(*sorted(rows), strict=True) if rows else [()] * 4
+        blob_ids, ordinals, own, expansion = columns
+        numbers = np.array(blob_ids, np.int64), np.array(ordinals, np.int64)
+        return cls(*numbers, -np.array(own, np.float64), -np.array(expansion, np.float64))
+
+
 @dataclass(frozen=True, slots=True)
 class Lists:
     """The candidate lists of a query.
 
-    ``words``: blob id, ordinal, distance by the query's own terms, distance by expansion terms;
-    best first. ``named_texts``: texts of files whose name has a word of the query.
-    ``definitions``: definitions of the query's names, with the ids of their texts. ``holders``:
-    texts with the query's only word, if that is rare. ``meanings``: for each model blob id,
-    ordinal, distance; nearest first. ``holding_count``: the number of chunks with any of
+    ``words``: the best chunks by words. ``named_texts``: texts of files whose name has a word of
+    the query. ``definitions``: definitions of the query's names, with the ids of their texts.
+    ``holders``: texts with the query's only word, if that is rare. ``meanings``: for each model
+    blob id, ordinal, distance; nearest first. ``holding_count``: the number of chunks with any of
     `matching_terms`; beyond `COUNT_LIMIT` a lower bound.
     """
 
-    words: Sequence[Row]
+    words: ScoredChunks
     named_texts: set[int]
     definitions: Sequence[tuple[int, NamedDefinition]]
     holders: Sequence[int]
@@ -178,7 +201,7 @@ class DatabaseLists(ListSource):
         rows = await fetch_named(self._tx, statements | meanings)
         [(holding_count,)] = rows["count"]
         return Lists(
-            words=rows["words"],
+            words=ScoredChunks.from_rows(rows["words"]),
             named_texts={blob_id for (blob_id,) in rows["names"]},
             definitions=[(blob_id, NamedDefinition(*row)) for blob_id, *row in rows["symbols"]],
             holders=[blob_id for (blob_id,) in rows.get("holders", ())],
@@ -332,8 +355,7 @@ def discounted_sum(scores: Mapping[int, float]) -> float:
     return float(sum(map(mul, scores.values(), _DECAYS)))
 
 
-@dataclass(frozen=True, slots=True)
-class CandidateFile:
+class CandidateFile(NamedTuple):
     """A file and the evidence in its text."""
 
     snapshot_id: int

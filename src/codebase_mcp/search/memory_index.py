@@ -11,6 +11,7 @@ from bisect import bisect_left
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import pairwise
 from typing import NamedTuple
 from uuid import UUID
 
@@ -51,10 +52,16 @@ class Strings:
         return len(self.starts) - 1
 
     def __getitem__(self, number: int) -> str:
-        return self._encoded(number).decode()
+        return self.content[self.starts[number] : self.starts[number + 1]].tobytes().decode()
 
     def __iter__(self) -> Iterator[str]:
         return map(self.__getitem__, range(len(self)))
+
+    def at(self, numbers: NDArray[np.int32 | np.int64]) -> list[str]:
+        """Some of the strings."""
+        content = self.content.data
+        firsts, ends = self.starts[numbers].tolist(), self.starts[numbers + 1].tolist()
+        return [str(content[a:b], "utf-8") for a, b in zip(firsts, ends, strict=True)]
 
     def find(self, string: str) -> int | None:
         """The position of a string, if all of them are in the order of their bytes."""
@@ -63,7 +70,12 @@ class Strings:
 
     def place(self, string: str) -> int:
         """The number of strings before a string, if all are in the order of their bytes."""
-        return bisect_left(range(len(self)), string.encode(), key=self._encoded)
+        content, starts = self.content.data, self.starts.data
+
+        def encoded(number: int) -> bytes:
+            return content[starts[number] : starts[number + 1]].tobytes()
+
+        return bisect_left(range(len(self)), string.encode(), key=encoded)
 
     def selected(self, numbers: Ints) -> Strings:
         """Some of the strings."""
@@ -78,9 +90,6 @@ class Strings:
         content = np.insert(self.content, np.repeat(self.starts[places], lengths), strings.content)
         all_lengths = np.insert(np.diff(self.starts), places, lengths)
         return Strings(content, np.concatenate(([0], np.cumsum(all_lengths))))
-
-    def _encoded(self, number: int) -> bytes:
-        return self.content[self.starts[number] : self.starts[number + 1]].tobytes()
 
 
 class IndexedFile(NamedTuple):
@@ -101,7 +110,7 @@ class Files:
 
     ``repositories`` are the ids of the repositories, of 16 bytes each, and ``repository`` the
     position of that of each file. ``languages``, ``kinds`` and ``extensions`` are positions in
-    ``labels``. The files with text t are ``by_text[of_text[t]:of_text[t + 1]]``.
+    ``labels``.
     """
 
     snapshots: NDArray[np.int64]
@@ -113,30 +122,24 @@ class Files:
     kinds: Ints
     extensions: Ints
     labels: Strings
-    by_text: Ints
-    of_text: Ints
 
     @classmethod
-    def of(cls, files: Sequence[IndexedFile], text_count: int) -> Files:
-        """Some files, whose texts have numbers below ``text_count``."""
+    def of(cls, files: Sequence[IndexedFile]) -> Files:
+        """Some files."""
         repositories: dict[UUID, int] = {}
         labels: dict[str, int] = {}
 
         repository = [repositories.setdefault(f.repository_id, len(repositories)) for f in files]
-        texts = np.array([f.text for f in files], np.int32)
-        by_text = np.argsort(texts, kind="stable").astype(np.int32)
         return cls(
             snapshots=np.array([f.snapshot_id for f in files], np.int64),
             repositories=bytes_of(repositories),
             repository=np.array(repository, np.int32),
             paths=Strings.of(f.path for f in files),
-            texts=texts,
+            texts=np.array([f.text for f in files], np.int32),
             languages=numbered(labels, (f.language for f in files)),
             kinds=numbered(labels, (f.kind for f in files)),
             extensions=numbered(labels, (f.extension for f in files)),
             labels=Strings.of(labels),
-            by_text=by_text,
-            of_text=np.searchsorted(texts[by_text], np.arange(text_count + 1)).astype(np.int32),
         )
 
     def __len__(self) -> int:
@@ -156,10 +159,9 @@ class Files:
             self._labels[self.extensions[number]],
         )
 
-    def with_text(self, text: int) -> list[int]:
-        """The files that have a text."""
-        files: list[int] = self.by_text[self.of_text[text] : self.of_text[text + 1]].tolist()
-        return files
+    def labelled(self, column: Ints) -> list[str]:
+        """The labels of some files: part of ``languages``, ``kinds`` or ``extensions``."""
+        return [self._labels[position] for position in column.tolist()]
 
     @cached_property
     def _repository_ids(self) -> list[UUID]:
@@ -205,16 +207,26 @@ class Postings:
         """The rows with each term."""
         return [self.rows[span] for span in self.spans(terms)]
 
-    def score(self, weights: Mapping[int, float], size: int) -> Floats:
-        """The inner product of a sparse query with each of ``size`` rows, rounded as in pgvector.
+    def score(self, weights: Mapping[int, float], among: Mask) -> Floats:
+        """The inner product of a sparse query with the rows of a mask, rounded as in pgvector.
 
-        pgvector adds products by ascending terms, and rounds only after each addition.
+        pgvector adds products by ascending terms, and rounds only after each addition. The scores
+        of other rows are 0.
         """
-        scores = np.zeros(size, np.float32)
+        scores = np.zeros(len(among), np.float32)
         ascending = dict(sorted(weights.items()))
-        for span, weight in zip(self.spans(ascending), ascending.values(), strict=True):
-            rows, sent = self.rows[span], np.float64(np.float32(round(weight, WEIGHT_DIGITS)))
-            scores[rows] = sent * self.weights[span] + scores[rows]
+        spans = self.spans(ascending)
+        rows = np.concatenate([self.rows[:0], *(self.rows[span] for span in spans)])
+        # Most rows of a common term are not among them.
+        kept = np.flatnonzero(among.take(rows, mode="clip"))
+        ends = np.searchsorted(kept, np.cumsum([0, *(span.stop - span.start for span in spans)]))
+        sent = np.array([round(weight, WEIGHT_DIGITS) for weight in ascending.values()], np.float32)
+        products = np.repeat(sent.astype(np.float64), np.diff(ends))
+        products *= np.concatenate([self.weights[:0], *(self.weights[s] for s in spans)])[kept]
+        rows = rows[kept].astype(np.intp)
+        for first, end in pairwise(ends.tolist()):
+            of_term = rows[first:end]
+            scores[of_term] = products[first:end] + scores[of_term]
         return scores
 
 
@@ -311,7 +323,7 @@ class MemoryIndex:
     def frequencies(self, terms: Iterable[int]) -> dict[int, int]:
         """The number of chunks with each of these terms; without the terms that no chunk has."""
         numbers = list(terms)
-        sizes = (span.stop - span.start for span in self.words.spans(numbers))
+        sizes = [span.stop - span.start for span in self.words.spans(numbers)]
         counts = {term: size for term, size in zip(numbers, sizes, strict=True) if size}
         return counts | {ALL_CHUNKS: self.chunk_count} if ALL_CHUNKS in numbers else counts
 

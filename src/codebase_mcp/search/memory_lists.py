@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import partial, reduce
 from itertools import chain
+from operator import add
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +19,7 @@ from codebase_mcp.database.literals import VECTOR_DIGITS
 from codebase_mcp.database.transaction import Row
 from codebase_mcp.embedding.embedder import Vectors
 from codebase_mcp.search.lists import (
+    COUNT_LIMIT,
     DEFINITIONS,
     FILES_PER_NAME,
     MEANING_CHUNKS,
@@ -27,8 +29,9 @@ from codebase_mcp.search.lists import (
     Lists,
     ListSource,
     NamedDefinition,
+    ScoredChunks,
 )
-from codebase_mcp.search.memory_index import Floats, Ints, MemoryIndex
+from codebase_mcp.search.memory_index import Floats, Ints, Mask, MemoryIndex
 from codebase_mcp.search.query import Query
 from codebase_mcp.search.scope import QueryVector, Scope
 from codebase_mcp.text.tokens import fold
@@ -52,23 +55,23 @@ class MemoryLists(ListSource):
 
     async def find(self, vectors: Sequence[QueryVector]) -> Lists:
         if self.together and not self.scope.is_narrow:
-            both = _intersection(self._index.words.rows_of(self.rare))
-            chunks = np.union1d(both, self._holding(self.rare_expansion))
+            scored = self._holding(self.rare_expansion)
+            scored[_intersection(self._index.words.rows_of(self.rare))] = True
         else:
-            chunks = self._holding({*self.rare, *self.rare_expansion})
+            scored = self._holding({*self.rare, *self.rare_expansion})
         named = (self._defining(name.folded) for name in self.query.names)
         return Lists(
-            words=self._best_by_words(self._passing(chunks)),
+            words=self._best_by_words(scored),
             named_texts=self._named(),
             definitions=list(chain.from_iterable(named)),
             holders=[] if self.only_term is None else self._holders(self.only_term),
             meanings=[self._nearest(query.vector) for query in vectors],
-            holding_count=len(self._passing(self._holding(self.matching_terms))),
+            holding_count=self._holding_count(),
         )
 
     async def text_words(self) -> Sequence[Row]:
         index = self._index
-        scores = index.words.score(self.idf, index.chunk_count)
+        scores = index.words.score(self.idf, np.ones(index.chunk_count, np.bool_))
         sums = np.bincount(index.text_of, scores, len(index.blob_ids)).astype(np.float64)
         best = _highest(sums, WORD_TEXTS)
         best = best[sums[best] > 0]
@@ -77,33 +80,35 @@ class MemoryLists(ListSource):
         return list(zip(*columns, strict=True))
 
     async def files(self, texts: Collection[int]) -> Sequence[Row]:
-        index, rows = self._index, list[Row]()
-        comments = index.comments.score(self.idf, len(index.blob_ids))
-        blob_ids = list(texts)
-        positions = np.searchsorted(index.blob_ids, np.array(blob_ids, np.int64)).tolist()
-        for blob_id, text in zip(blob_ids, positions, strict=True):
-            chunks = int(index.first_chunks[text + 1] - index.first_chunks[text])
-            for number in index.files.with_text(text):
-                if self._files is None or self._files[number]:
-                    file = index.files[number]
-                    columns = file.snapshot_id, file.path, blob_id, file.language, file.kind
-                    rows.append((*columns, chunks, float(comments[text])))
-        return rows
+        index, files = self._index, self._index.files
+        asked = self._marked(texts)
+        passing = asked[files.texts] if self._files is None else asked[files.texts] & self._files
+        numbers = np.flatnonzero(passing)
+        own = files.texts[numbers]
+        columns = (
+            files.snapshots[numbers].tolist(),
+            files.paths.at(numbers),
+            index.blob_ids[own].tolist(),
+            files.labelled(files.languages[numbers]),
+            files.labelled(files.kinds[numbers]),
+            (index.first_chunks[own + 1] - index.first_chunks[own]).tolist(),
+            index.comments.score(self.idf, asked)[own].tolist(),
+        )
+        return list(zip(*columns, strict=True))
 
     async def defined_names(
         self, texts: Collection[int], stems: Collection[str]
     ) -> Iterable[tuple[int, str]]:
-        table, names = self._index.symbols, []
-        blob_ids = np.fromiter(texts, np.int64, len(texts))
-        positions = np.searchsorted(self._index.blob_ids, blob_ids)
-        starts = np.searchsorted(table.texts, positions).tolist()
-        ends = np.searchsorted(table.texts, positions, side="right").tolist()
-        for blob_id, start, end in zip(blob_ids.tolist(), starts, ends, strict=True):
-            for number in set(table.names[start:end].tolist()):
-                folded = fold(name := table.strings[number])
-                if any(stem in folded for stem in stems):
-                    names.append((blob_id, name))
-        return names
+        index, table = self._index, self._index.symbols
+        asked = self._marked(texts)
+        rows = np.flatnonzero(asked[table.texts])
+        numbers, places = np.unique(table.names[rows], return_inverse=True)
+        names = table.strings.at(numbers)
+        fits = [any(stem in folded for stem in stems) for folded in map(fold, names)]
+        fitting = np.flatnonzero(np.array(fits, np.bool_)[places])
+        blob_ids = index.blob_ids[table.texts[rows[fitting]]].tolist()
+        found = zip(blob_ids, places[fitting].tolist(), strict=True)
+        return {(blob_id, names[place]) for blob_id, place in found}
 
     async def held_terms(self, chunk: ChunkKey, terms: Collection[int]) -> Sequence[int]:
         number = self._number(chunk)
@@ -124,21 +129,26 @@ class MemoryLists(ListSource):
             )
         return distances
 
-    def _best_by_words(self, chunks: Ints) -> list[Row]:
-        """The best of some chunks by words."""
-        words, size = self._index.words, self._index.chunk_count
-        own = words.score(self.idf, size)[chunks]
-        by_expansion = words.score(self.expansion, size)[chunks]
-        best = _highest(own.astype(np.float64) + by_expansion, WORD_CHUNKS)
-        distances = (-own[best]).tolist(), (-by_expansion[best]).tolist()
-        return list(zip(*self._keys(chunks[best]), *distances, strict=True))
+    def _best_by_words(self, scored: Mask) -> ScoredChunks:
+        """The best of some chunks by words, those that pass the filters."""
+        words, chunks = self._index.words, self._passing(scored)
+        own = words.score(self.idf, scored)[chunks].astype(np.float64)
+        expansion = words.score(self.expansion, scored)[chunks].astype(np.float64)
+        best = np.sort(_highest(own + expansion, WORD_CHUNKS))
+        return ScoredChunks(*self._keys(chunks[best]), own[best], expansion[best])
 
-    def _holding(self, terms: Collection[int]) -> Ints:
-        """The chunks with any of some terms, ascending."""
+    def _holding(self, terms: Collection[int]) -> Mask:
+        """Which chunks have any of some terms."""
         marked = np.zeros(self._index.chunk_count, np.bool_)
         for rows in self._index.words.rows_of(terms):
             marked[rows] = True
-        return np.flatnonzero(marked).astype(np.int32)
+        return marked
+
+    def _holding_count(self) -> int:
+        most = max(map(len, self._index.words.rows_of(self.matching_terms)), default=0)
+        if self._texts is None and most > COUNT_LIMIT:
+            return most
+        return len(self._passing(self._holding(self.matching_terms)))
 
     def _holders(self, term: int) -> list[int]:
         """The ids of the texts with a term."""
@@ -162,13 +172,17 @@ class MemoryLists(ListSource):
         near.sort()
         products = _products(query, index.vectors[:, near])
         best = _highest(products, MEANING_CHUNKS)
-        return list(zip(*self._keys(near[best]), (-products[best]).tolist(), strict=True))
+        blob_ids, ordinals = self._keys(near[best])
+        columns = blob_ids.tolist(), ordinals.tolist(), (-products[best]).tolist()
+        return list(zip(*columns, strict=True))
 
     def _named(self) -> set[int]:
         """The ids of texts of files whose name has all words of a group."""
         index, texts = self._index, set[int]()
+        terms = list(dict.fromkeys(chain.from_iterable(self.name_groups)))
+        rows_of = dict(zip(terms, index.file_names.rows_of(terms), strict=True))
         for group in self.name_groups:
-            files = _intersection(index.file_names.rows_of(group))
+            files = _intersection([rows_of[term] for term in group])
             if self._files is not None:
                 files = files[self._files[files]]
             texts.update(index.files.texts[files[:FILES_PER_NAME]].tolist())
@@ -180,6 +194,8 @@ class MemoryLists(ListSource):
         rows = table.rows_of(folded)
         if self._texts is not None:
             rows = rows[self._texts[table.texts[rows]]]
+        if not len(rows):  # as of most names
+            return
         rows = rows[np.lexsort((table.starts[rows], table.depths[rows], table.texts[rows]))]
         outermost = rows[np.diff(table.texts[rows], prepend=-1) != 0]
         order = np.lexsort((table.texts[outermost], table.depths[outermost]))[:DEFINITIONS]
@@ -197,14 +213,26 @@ class MemoryLists(ListSource):
             )
             yield int(self._index.blob_ids[text]), definition
 
-    def _passing(self, chunks: Ints) -> Ints:
+    def _marked(self, blob_ids: Collection[int]) -> Mask:
+        """Which texts have some ids."""
+        own, asked = self._index.blob_ids, np.fromiter(blob_ids, np.int64, len(blob_ids))
+        places = np.minimum(np.searchsorted(own, asked), len(own) - 1)
+        marked = np.zeros(len(own), np.bool_)
+        marked[places[own[places] == asked]] = True
+        return marked
+
+    def _passing(self, marked: Mask) -> Ints:
+        """The marked chunks that pass the filters, ascending."""
+        chunks = np.flatnonzero(marked).astype(np.int32)
         return chunks if self._texts is None else chunks[self._texts[self._index.text_of[chunks]]]
 
-    def _keys(self, chunks: NDArray[np.int32 | np.int64]) -> tuple[list[int], list[int]]:
+    def _keys(
+        self, chunks: NDArray[np.int32 | np.int64]
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """The text ids and the ordinals of some chunks."""
         texts = self._index.text_of[chunks]
-        ordinals = chunks - self._index.first_chunks[texts]
-        return self._index.blob_ids[texts].tolist(), ordinals.tolist()
+        ordinals = chunks.astype(np.int64) - self._index.first_chunks[texts]
+        return self._index.blob_ids[texts], ordinals
 
     def _number(self, chunk: ChunkKey) -> int:
         """The number of a chunk, given its text's id and its ordinal."""
@@ -228,8 +256,8 @@ def _intersection(lists: Sequence[Ints]) -> Ints:
 
 def _rounded(vector: Vectors) -> Floats:
     """A query's vector as the database compares it."""
-    sent = [round(number, VECTOR_DIGITS) for number in vector.tolist()]
-    return np.array(sent, np.float16).astype(np.float32)
+    sent = np.round(vector.astype(np.float64), VECTOR_DIGITS)
+    return sent.astype(np.float16).astype(np.float32)
 
 
 def _products(query: Floats, vectors: Floats) -> Floats:
@@ -237,10 +265,10 @@ def _products(query: Floats, vectors: Floats) -> Floats:
 
     Eight sums, each of every eighth product, are added by halves."""
     whole = len(query) // _LANES * _LANES
-    sums: Floats = np.zeros((_LANES, vectors.shape[1]), np.float32)
-    for first in range(0, whole, _LANES):
-        lanes = slice(first, first + _LANES)
-        sums += query[lanes, None] * vectors[lanes]
+    products = (query[:whole, None] * vectors[:whole]).reshape(
+        whole // _LANES, _LANES, vectors.shape[1]
+    )
+    sums: Floats = reduce(add, products, np.zeros(products.shape[1:], np.float32))
     while len(sums) > 1:
         sums = sums[: len(sums) // 2] + sums[len(sums) // 2 :]
     total: Floats = sums[0]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from codebase_mcp.database.connection import Transaction
 from codebase_mcp.embedding.static import StaticEmbedder
@@ -141,8 +141,8 @@ def _with_text_first(
     at_least = [max(files[0].similarity, _PART, least), *(least for _ in first[1:])]
     return [
         *(
-            replace(file, similarity=max(file.similarity, score), far_behind=False)
+            file._replace(similarity=max(file.similarity, score), far_behind=False)
             for file, score in zip(first, at_least, strict=True)
         ),
-        *(replace(file, similarity=min(file.similarity, least)) for file in others),
+        *(file._replace(similarity=min(file.similarity, least)) for file in others),
     ]

@@ -161,12 +161,13 @@ class Searcher:
             with step("ranking"):
                 scored, exact = scored_files(ranking, scope.snapshots), ranking.candidates.exact
                 total = ranking.total if scored else 0
-                files = distinct_files([file for file in scored if not file.far_behind])
+                leading = [file for file in scored if not file.far_behind]
             count, lines = min(request.limit, total), request.context_lines
             explain = request.explain
             if request.by_definition:
                 weights = await self._weights(context)
-                hits = await definition_hits(tx, files[:count], weights, lines, explain=explain)
+                files = distinct_files(leading)[:count]
+                hits = await definition_hits(tx, files, weights, lines, explain=explain)
             else:
                 hits = await chunk_hits(tx, scored, count, lines, explain=explain)
             if context.touched is not None:
@@ -176,7 +177,7 @@ class Searcher:
                 self._maintain_indexes(project, scope, snapshots)
         answer = Answer(
             hits=hits,
-            file_count=len(files),
+            file_count=len({file.ranked.candidate.blob_id for file in leading}),
             total_count=min(total, COUNT_LIMIT),
             total_is_lower_bound=total > COUNT_LIMIT,
             snapshots=scope.snapshots,

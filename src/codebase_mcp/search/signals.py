@@ -10,9 +10,12 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import lru_cache
-from operator import mul
+from dataclasses import dataclass
+from functools import lru_cache, reduce
+from operator import add, mul
+from typing import NamedTuple
+
+import numpy as np
 
 from codebase_mcp.model import FileKind
 from codebase_mcp.search.lists import CandidateFile, NamedDefinition, discounted_sum
@@ -157,7 +160,12 @@ SIGNALS = (
         "expected_names",
         2.0,
         "the parts of the names that the query expects, in names that the file defines",
-        lambda files: _shares([_expected(c, files.frequency) for c in files.candidates]),
+        lambda files: _shares(
+            [
+                _expected(c, files.frequency) if c.evidence.defined_stems else 0.0
+                for c in files.candidates
+            ]
+        ),
     ),
     Signal(
         "comments",
@@ -354,6 +362,8 @@ def _expected(candidate: CandidateFile, frequency: Mapping[str, float]) -> float
 
 
 def _in_folders(facts: PathFacts, frequency: Mapping[str, float]) -> float:
+    if frequency.keys().isdisjoint(facts.folder_stems):  # as of most files
+        return 0.0
     return math.fsum(frequency[stem] for stem in facts.folder_stems if stem in frequency)
 
 
@@ -423,8 +433,7 @@ KIND_PENALTY = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class RankedFile:
+class RankedFile(NamedTuple):
     """A candidate with its ranking score and its signals, which have no weights yet.
 
     ``coverage`` is the share of the query in the file's best chunk: its BM25 score divided by the
@@ -454,17 +463,11 @@ def rank_files(
     """
     candidate_set = CandidateSet.of(query, candidates, median_depth, frequency)
     columns = [signal.values(candidate_set) for signal in SIGNALS]
-    ranked = [
-        RankedFile(
-            candidate,
-            sum(map(mul, WEIGHTS.values(), values)),
-            dict(zip(WEIGHTS, values, strict=True)),
-            coverage,
-        )
-        for candidate, coverage, values in zip(
-            candidates, candidate_set.coverages, zip(*columns, strict=True), strict=True
-        )
-    ]
+    weighted = map(mul, WEIGHTS.values(), np.array(columns, np.float64))
+    scores = reduce(add, weighted).tolist()  # in the order of the signals, to the last bit
+    signals = [dict(zip(WEIGHTS, values, strict=True)) for values in zip(*columns, strict=True)]
+    files = zip(candidates, scores, signals, candidate_set.coverages, strict=True)
+    ranked = list(map(RankedFile._make, files))
     ranked.sort(key=lambda file: (-file.score, file.candidate.path))
     return ranked
 
@@ -475,7 +478,7 @@ def put_first(ranked: list[RankedFile], snapshot_ids: Collection[int]) -> list[R
         return ranked
     lead = OWN_LEAD * max(ranked[0].score, 0.0)
     raised = [
-        replace(file, score=file.score + lead)
+        file._replace(score=file.score + lead)
         if file.candidate.snapshot_id in snapshot_ids
         else file
         for file in ranked

@@ -287,7 +287,7 @@ async def declared_types(
     near = [each for each in declared if each[1] in types or each[3].endswith("=")]
     lines = {(blob_id, line) for blob_id, _, line, _ in near}
     names = {"*", *(type_ for _, type_, _, _ in near)}
-    surroundings, around = await load_surroundings(tx, lines, names, ())
+    surroundings, around, _ = await load_surroundings(tx, lines, names, ())
     by_name: defaultdict[tuple[int, str], list[_Declaration]] = defaultdict(list)
     for blob_id, type_, line, name in declared:
         inside = around.get((blob_id, line), ())

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from itertools import chain
 
 from codebase_mcp.database.connection import Transaction
+from codebase_mcp.database.transaction import Statement
 from codebase_mcp.errors import InvalidInput, NotFound
 from codebase_mcp.model import FIELD_KINDS, ReferenceKind, Symbol
 from codebase_mcp.search.literal import exact_text
@@ -27,14 +28,15 @@ from codebase_mcp.symbols.resolve import Resolver
 from codebase_mcp.symbols.storage import (
     Line,
     aside,
+    build_files,
     load_definitions,
     load_files,
     load_names,
     load_outlines,
-    load_packages,
     load_surroundings,
     load_uses,
     nearest_names,
+    package_names,
     references_of,
 )
 from codebase_mcp.text.tokens import fold
@@ -299,7 +301,11 @@ async def resolve_uses(
         return []
     count = len(uses)
     lines, imported_names, whole = await aside(count, _needed, uses, definitions or ())
-    surroundings, around = await load_surroundings(tx, lines, imported_names, whole)
+    # With the definitions the build files are known too; imports hardly ever add any.
+    early = None if definitions is None else _build_files(definitions, uses, snapshot_ids)
+    surroundings, around, packages = await load_surroundings(
+        tx, lines, imported_names, whole, early
+    )
     names, receivers = await aside(count, _imported, uses, surroundings)
     handed_on: set[str] = set()
     if definitions is None:
@@ -315,10 +321,9 @@ async def resolve_uses(
     imports = []
     if handed_on:
         imports = await load_uses(tx, handed_on, snapshot_ids, only_imports=True)
-    importing = (use.file for use in chain(uses, imports) if use.kind is ReferenceKind.IMPORT)
-    files = chain((definition.file for definition in definitions), importing)
-    paths = {(file.language, file.path) for file in files}
-    packages = await load_packages(tx, paths, snapshot_ids)
+    if early is None or imports:
+        asked_late = _build_files(definitions, [*uses, *imports], snapshot_ids)
+        packages = package_names(*await tx.fetch_many([asked_late]))
 
     def resolved() -> list[ResolvedUse]:
         resolver = Resolver(
@@ -329,6 +334,15 @@ async def resolve_uses(
         ]
 
     return await aside(count, resolved)
+
+
+def _build_files(
+    definitions: Iterable[Definition], uses: Iterable[Use], snapshot_ids: Sequence[int]
+) -> Statement:
+    """The statement for the build files around definitions and around what imports them."""
+    importing = (use.file for use in uses if use.kind is ReferenceKind.IMPORT)
+    files = chain((definition.file for definition in definitions), importing)
+    return build_files({(file.language, file.path) for file in files}, snapshot_ids)
 
 
 def _needed(

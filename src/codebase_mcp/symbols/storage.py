@@ -171,19 +171,25 @@ async def references_of(
 
 
 async def load_surroundings(
-    tx: Transaction, lines: Collection[Line], names: Collection[str], whole: Collection[int]
-) -> tuple[dict[int, Surroundings], dict[Line, tuple[Symbol, ...]]]:
-    """The definitions around some lines, and the base classes and imports of their texts.
+    tx: Transaction,
+    lines: Collection[Line],
+    names: Collection[str],
+    whole: Collection[int],
+    packages: Statement | None = None,
+) -> tuple[dict[int, Surroundings], dict[Line, tuple[Symbol, ...]], dict[int, PackageNames]]:
+    """The base classes and imports of some texts, and the definitions around some of their lines.
 
-    Only imports under ``names`` are read; of the texts ``whole`` all imports.
+    Only imports under ``names`` are read; of the texts ``whole`` all imports. In the same round
+    trip the names of ``packages``.
     """
     if not lines:
-        return {}, {}
+        return {}, {}, {}
     asked = await aside(len(lines), _surrounding, lines, names, whole)
-    rows, symbols = await tx.fetch_many(asked)
+    rows, symbols, *build_files = await tx.fetch_many([*asked, *([packages] if packages else [])])
     return (
         await aside(len(rows), _surroundings, rows),
         await aside(len(symbols), _around, symbols, lines),
+        package_names(*build_files) if build_files else {},
     )
 
 
@@ -258,22 +264,26 @@ async def load_files(tx: Transaction, path: str, snapshot_ids: Sequence[int]) ->
     return [File(*row) for row in rows]
 
 
-async def load_packages(
-    tx: Transaction, files: Iterable[tuple[str, str]], snapshot_ids: Sequence[int]
-) -> dict[int, PackageNames]:
-    """What imports call the directories around some files (language, path): by snapshot."""
-    build_files, roots = await tx.fetch_many(
-        [
-            (SQL["build_files"], {
-                "snapshots": list(snapshot_ids), "paths": list(build_files_for(files)),
-            }),
-            (SQL["roots"], {"ids": list(snapshot_ids)}),
-        ]
-    )  # fmt: skip
+def build_files(files: Iterable[tuple[str, str]], snapshot_ids: Sequence[int]) -> Statement:
+    """The statement that reads what imports call the directories around some files.
+
+    ``files`` are language and path.
+    """
+    paths = list(build_files_for(files))
+    return SQL["build_files"], {"snapshots": list(snapshot_ids), "paths": paths}
+
+
+def package_names(rows: Iterable[Row]) -> dict[int, PackageNames]:
+    """What imports call the directories of each snapshot, from the rows of `build_files`."""
+    roots: dict[int, str] = {}
     texts: dict[int, dict[str, str]] = defaultdict(dict)
-    for snapshot_id, path, text in build_files:
-        texts[snapshot_id][path] = text
-    return {snapshot_id: PackageNames(root, texts[snapshot_id]) for snapshot_id, root in roots}
+    for snapshot_id, root, path, text in rows:
+        roots[snapshot_id] = root
+        if path is not None:
+            texts[snapshot_id][path] = text
+    return {
+        snapshot_id: PackageNames(root, texts[snapshot_id]) for snapshot_id, root in roots.items()
+    }
 
 
 async def load_outlines(

@@ -12,13 +12,6 @@ CROSS JOIN LATERAL (
 -- Of definition s: it names its lines, as a field does not (model.FIELD_KINDS).
 s.kind <> ALL ('{attribute,entry,enumerator,field,item}'::text[])
 
--- name: roots
--- The directories of the repositories of some snapshots.
-SELECT s.id, r.root
-FROM snapshot AS s
-JOIN repository AS r ON r.id = s.repository_id
-WHERE s.id = ANY(%(ids)s::bigint[]);
-
 -- name: definitions
 -- The definitions of some names, without regard to case, and without some kinds.
 SELECT f.snapshot_id, f.path, f.blob_id, f.language, f.kind, t.name, t.qualified, t.kind,
@@ -119,11 +112,18 @@ ORDER BY path, snapshot_id
 LIMIT %(most)s;
 
 -- name: build_files
--- The texts of files at some paths.
-SELECT f.snapshot_id, f.path, b.text
-FROM view_file AS f
-JOIN blob AS b ON b.id = f.blob_id
-WHERE f.snapshot_id = ANY(%(snapshots)s::bigint[]) AND f.path = ANY(%(paths)s::text[]);
+-- The directories of the repositories of some snapshots, each with the texts of its files at some
+-- paths, or once without a text.
+SELECT s.id, r.root, file.path, file.text
+FROM snapshot AS s
+JOIN repository AS r ON r.id = s.repository_id
+LEFT JOIN (
+    SELECT f.snapshot_id, f.path, b.text
+    FROM view_file AS f
+    JOIN blob AS b ON b.id = f.blob_id
+    WHERE f.snapshot_id = ANY(%(snapshots)s::bigint[]) AND f.path = ANY(%(paths)s::text[])
+) AS file ON file.snapshot_id = s.id
+WHERE s.id = ANY(%(snapshots)s::bigint[]);
 
 -- name: outline
 -- The definitions of some texts; with fields only if asked.

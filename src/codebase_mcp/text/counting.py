@@ -125,9 +125,10 @@ class Lexicon:
         numbers[~is_new] = self._numbers[places[~is_new]]
         at = order[firsts[is_new]]
         numbers[is_new] = np.arange(len(self), len(self) + len(at))
-        self._in_order += _texts_at(data, starts[at], lengths[at])
-        self._hashes = np.insert(self._hashes, places[is_new], distinct[is_new])
-        self._numbers = np.insert(self._numbers, places[is_new], numbers[is_new])
+        if len(at):
+            self._in_order += _texts_at(data, starts[at], lengths[at])
+            self._hashes = np.insert(self._hashes, places[is_new], distinct[is_new])
+            self._numbers = np.insert(self._numbers, places[is_new], numbers[is_new])
         of_runs = np.empty(len(hashes), np.int64)
         of_runs[order] = np.repeat(numbers, np.diff(firsts, append=len(hashes)))
         return of_runs
@@ -188,6 +189,8 @@ class Ragged:
 
     def extend(self, lists: Sequence[Sequence[int]]) -> None:
         """Append some lists."""
+        if not lists:
+            return
         lengths = np.fromiter(map(len, lists), np.int64, len(lists))
         items = np.fromiter(chain.from_iterable(lists), np.int64, int(lengths.sum()))
         self._flat = np.append(self._flat, items)

@@ -114,7 +114,7 @@ def test_an_identifier_is_here_if_it_occurs_or_names_a_file(
     query, ranked = parse_query(asked), make_ranked(3.0, meaning=0.3)
     assert (evidence_of(query, [ranked], facts).answerable >= LEAST_ANSWERABLE) == here
     for path, is_named in (("src/retry_policy.py", True), ("src/retry.py", False)):
-        named = replace(ranked, candidate=replace(ranked.candidate, path=path))
+        named = ranked._replace(candidate=ranked.candidate._replace(path=path))
         assert (evidence_of(query, [named], facts).answerable >= LEAST_ANSWERABLE) == (
             here or is_named
         )

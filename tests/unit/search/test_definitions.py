@@ -88,6 +88,6 @@ def test_words_meaning_and_name_decide_which_definition_it_is() -> None:
 
 def test_the_lines_that_say_most_of_what_is_asked_come_first() -> None:
     charge = next(part for part in parts() if part.symbol == "Gateway.charge")
-    lines = matching_lines(charge, SHOP, weights("withdraw", "card"))
+    [lines] = matching_lines([charge], [SHOP], weights("withdraw", "card"))
     assert lines[0] == 13
     assert set(lines) <= set(charge.own)
