@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from codebase_mcp.app import searching
 from codebase_mcp.app.app import App
 from codebase_mcp.cli.main import run
 from codebase_mcp.database.server import Embedded
-from codebase_mcp.search import slow
 from codebase_mcp.search.search import Request
 from codebase_mcp.tools.replies.search import search_text
 
@@ -112,7 +112,7 @@ def test_a_slow_search_of_a_command_says_nothing_beside_its_answer(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setattr(slow, "SLOW_S", 0.0)
+    monkeypatch.setattr(searching, "SLOW_S", 0.0)
     options = ["--project", "test-slow-command", f"--data-dir={embedded.data_dir}"]
     assert run(["index", str(make_repo(FILES)), *options]) == 0
     capsys.readouterr()
