@@ -59,6 +59,7 @@ EXAMPLES: dict[str, tuple[str, Any, str | None]] = {
     "check_ms": ("0", 0, "60001"),
     "search_memory_mb": ("0", 0, "-1"),
     "watch": ("yes", True, "perhaps"),
+    "resident_minutes": ("0", 0, "1441"),
     "refresh_minutes": ("60", 60, "-1"),
     "github_token": (PASSWORD, PASSWORD, None),
     "gitlab_token": (PASSWORD, PASSWORD, None),
