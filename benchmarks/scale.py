@@ -35,12 +35,13 @@ from uuid import UUID
 
 from building import Builds, has_vector_index
 from codebase_mcp import App
+from codebase_mcp.database.nearest import EXACT_NUMBERS
 from codebase_mcp.database.server import Embedded, EmbeddedServer
 from codebase_mcp.search.scope import FileFilters
 from codebase_mcp.search.search import Request
 from codebase_mcp.settings.loading import Settings
 from corpora import Source, standing, write
-from latency import Latencies, percentile
+from latency import Latencies, Work, parent_of, percentile
 from load import Client, free_port, listening, served
 from our_indexing import RELATIONS, held_bytes
 from packages import MORE_PACKAGES, PACKAGES, folder_of
@@ -51,6 +52,8 @@ from recall import exactly, nearest_share
 PROJECT = "scale"
 # The usual size of a chunk of code, in bytes.
 CHUNK_BYTES = 808
+# Of the built-in model.
+DIMENSION = 256
 ROUNDS = 2
 EDITS = 5
 COMMANDS = 3
@@ -81,16 +84,22 @@ class Bench:
     def data_dir(self) -> Path:
         return self.folder / "data"
 
-    def environment(self, memory_mb: int | None = None) -> dict[str, str]:
-        """That of a program; None leaves the default number of megabytes in memory."""
+    def environment(
+        self, memory_mb: int | None = None, check_ms: int | None = None
+    ) -> dict[str, str]:
+        """That of a program; None leaves the default."""
         ours = {"CODEBASE_MCP_DATA_DIR": str(self.data_dir), "CODEBASE_MCP_PROJECT": PROJECT}
         if memory_mb is not None:
             ours["CODEBASE_MCP_SEARCH_MEMORY_MB"] = str(memory_mb)
+        if check_ms is not None:
+            ours["CODEBASE_MCP_CHECK_MS"] = str(check_ms)
         return {**os.environ, **ours}
 
     @asynccontextmanager
-    async def app(self, memory_mb: int | None = None) -> AsyncIterator[App]:
-        async with await App.open(Settings.load(self.environment(memory_mb))) as app:
+    async def app(
+        self, memory_mb: int | None = None, check_ms: int | None = None
+    ) -> AsyncIterator[App]:
+        async with await App.open(Settings.load(self.environment(memory_mb, check_ms))) as app:
             yield app
 
     def note(self, name: str, value: Any) -> None:
@@ -169,7 +178,8 @@ async def build(bench: Bench) -> None:
     async with bench.app(0) as app, Builds.watched(app) as builds:
         async with app.enter(readonly=True) as here:
             bench.questions = await make_questions(here.tx)
-        if await has_vector_index(app):
+        is_small = bench.figures["counts"]["chunks"] * DIMENSION < EXACT_NUMBERS
+        if is_small or await has_vector_index(app):
             return
         started, taken = time.perf_counter(), list[float]()
         for question in itertools.cycle(bench.questions):
@@ -200,10 +210,16 @@ async def _timed(app: App, question: Question, filters: FileFilters | None = Non
 
 async def search(bench: Bench, trees: Sequence[Path]) -> None:
     """Searches from the database, then from memory; of all repositories, then of one."""
-    for name, memory_mb in (("database", 0), ("memory", bench.memory_mb)):
-        async with bench.app(memory_mb) as app:
+    for name, memory_mb, check_ms in (
+        ("database", 0, 150),
+        ("database, files not checked", 0, 0),
+        ("memory, files not checked", bench.memory_mb, 0),
+    ):
+        async with bench.app(memory_mb, check_ms) as app:
             await app.search(bench.questions[0].text)
-            started = time.perf_counter()
+            async with app.enter(readonly=True) as here:
+                [[backend]] = await here.tx.fetch_all("SELECT pg_backend_pid()")
+            work, started = Work(parent_of(backend)), time.perf_counter()
             await app.memory_indexes.wait_idle()
             if memory_mb:
                 bench.note("image made in, s", time.perf_counter() - started)
@@ -215,9 +231,12 @@ async def search(bench: Bench, trees: Sequence[Path]) -> None:
             ):
                 for question in bench.questions:  # not counted
                     await _timed(app, question, filters)
-                asked = [*bench.questions] * ROUNDS
-                taken = [await _timed(app, question, filters) for question in asked]
-                bench.note(f"search, {name}, {where}, ms", Latencies(taken).facts())
+                measured = Latencies()
+                for question in [*bench.questions] * ROUNDS:
+                    before = work.now()
+                    measured.taken.append(await _timed(app, question, filters))
+                    measured.work.append(work.since(before))
+                bench.note(f"search, {name}, {where}, ms", measured.facts())
 
 
 async def _id_of(app: App, tree: Path) -> UUID:
@@ -241,7 +260,7 @@ async def recall(bench: Bench) -> None:
 async def edit(bench: Bench, tree: Path) -> None:
     """Save a file, as an editor does: until it can be found, told of it and not told."""
     told, unseen = list[float](), list[float]()
-    [victim, *_] = (f for f in sorted(tree.rglob("*.*")) if 2_000 < f.stat().st_size < 20_000)
+    [victim, *_] = (f for f in sorted(tree.rglob("*.py")) if 2_000 < f.stat().st_size < 20_000)
     before = victim.read_bytes()
     async with bench.app() as app:
         await app.search(bench.questions[0].text)
@@ -267,11 +286,16 @@ async def _found(app: App, name: str) -> set[str]:
 
 
 async def serve(bench: Bench) -> None:
-    """The memory of a server that was asked all questions, by default and with more memory."""
-    for name, memory_mb in (("default", None), ("memory", bench.memory_mb)):
+    """A server that is asked all questions: by default, watching files, and with more memory."""
+    for name, memory_mb, flags in (
+        ("default", None, ()),
+        ("watching", None, ("--watch",)),
+        ("memory, watching", bench.memory_mb, ("--watch",)),
+    ):
         port = free_port()
         command = [sys.executable, "-m", "codebase_mcp.cli.main", "serve", "--transport", "http"]
-        with served([*command, "--port", str(port)], bench.environment(memory_mb)) as process:
+        command += ["--port", str(port), *flags]
+        with served(command, bench.environment(memory_mb)) as process:
             await listening(port)
             client, taken = Client(port), list[float]()
             for question in (*bench.questions, *bench.questions):
