@@ -31,6 +31,8 @@ from hashlib import sha256
 from pathlib import Path
 from statistics import mean
 from typing import Any
+from urllib.request import Request as HttpRequest
+from urllib.request import urlopen
 from uuid import UUID
 
 from building import Builds, has_vector_index
@@ -42,7 +44,7 @@ from codebase_mcp.search.search import Request
 from codebase_mcp.settings.loading import Settings
 from corpora import Source, standing, write
 from latency import Latencies, Work, parent_of, percentile
-from load import Client, free_port, listening, served
+from load import free_port, listening, served
 from our_indexing import RELATIONS, held_bytes
 from packages import MORE_PACKAGES, PACKAGES, folder_of
 from processes import held_mb, pss_mb
@@ -297,10 +299,10 @@ async def serve(bench: Bench) -> None:
         command += ["--port", str(port), *flags]
         with served(command, bench.environment(memory_mb)) as process:
             await listening(port)
-            client, taken = Client(port), list[float]()
+            taken = list[float]()
             for question in (*bench.questions, *bench.questions):
                 started = time.perf_counter()
-                await client.call("search_code", {"query": question.text})
+                await asyncio.to_thread(_ask, port, question.text)
                 taken.append((time.perf_counter() - started) * 1000)
             bench.note(f"server, {name}, first search, ms", taken[0])
             half = taken[len(taken) // 2 :]
@@ -311,7 +313,15 @@ async def serve(bench: Bench) -> None:
             bench.note(
                 f"server, {name}, with PostgreSQL, MB", held_mb(str(bench.data_dir), process.pid)
             )
-            client.close()
+
+
+def _ask(port: int, query: str) -> None:
+    request = HttpRequest(
+        f"http://127.0.0.1:{port}/tools/search_code",
+        json.dumps({"query": query}).encode(),
+        {"Content-Type": "application/json"},
+    )
+    urlopen(request).read()
 
 
 async def commands(bench: Bench) -> None:
