@@ -17,7 +17,7 @@ export OPENBLAS_NUM_THREADS ?= 1
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test quick lint unit protocol bench-index bench-stages bench-search bench-records bench-memory bench-embedding bench-quality bench-tokens bench-secondary-model bench-http bench-git bench-exact bench-secrets clean bench-start
+.PHONY: help install demo test quick lint unit protocol bench-index bench-stages bench-search bench-records bench-memory bench-embedding bench-quality bench-tokens bench-secondary-model bench-http bench-git bench-exact bench-secrets clean bench-start bench-scale
 
 help: ## List the commands
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 24
@@ -111,6 +111,10 @@ bench-http: $(VENV)/dev ## Measure the server under load, and its memory (ARGS="
 
 bench-secrets: $(VENV)/dev ## Measure which secrets are masked (ARGS="--trees DIR --files 10000")
 	$(BIN)/python benchmarks/masking.py $(ARGS)
+
+bench-scale: $(VENV)/dev ## Measure 100 repositories with a million chunks, then 1,000 projects (ARGS="--folder DIR")
+	$(BIN)/python benchmarks/scale.py $(ARGS)
+	$(BIN)/python benchmarks/many_projects.py
 
 bench-start: $(VENV)/dev $(SEMBLE)/bin/semble ## Measure commands and the handshake beside semble's (ARGS="--tree DIR")
 	$(BIN)/python benchmarks/start.py --semble $(SEMBLE)/bin/semble $(ARGS)

@@ -34,7 +34,7 @@ class Source:
 
 def collect(cache: Path | None = None) -> list[Source]:
     """Every file that can be had; packages that are not in the cache folder are fetched."""
-    return [source for folder in folders(cache) for source in _standing(folder)]
+    return [source for folder in folders(cache) for source in standing(folder)]
 
 
 def choose(sources: Iterable[Source], count: int, skip: int = 0) -> list[Source]:
@@ -77,7 +77,7 @@ def megabytes(files: Sequence[Source]) -> float:
     return sum(file.size for file in files) / 1e6
 
 
-def _standing(folder: Path) -> Iterator[Source]:
+def standing(folder: Path) -> Iterator[Source]:
     for place, _, names in os.walk(folder):
         for name in names:
             location = Path(place, name)

@@ -20,6 +20,7 @@ TIMES = (
     ("edit", "one edit until searchable, s"),
     ("edit_unseen", "… found by a whole run, s"),
     ("second", "a second repository, s"),
+    ("second_times", "… times the first"),
 )
 GROWING = ("cold", "core_s", "unchanged", "edit", "peak_mb", "bytes")
 

@@ -96,22 +96,41 @@ def default_cache() -> Path:
     return user_cache_path("codebase-mcp-bench", appauthor=False)
 
 
+# Larger corpora have these, too.
+MORE_PACKAGES = (
+    Package("sdist", "opencv-python", "4.10.0.84"),  # C++
+    Package("sdist", "catboost", "1.2.5"),  # C++, C
+    Package("sdist", "scipy", "1.14.1"),  # Python, C, C++
+    Package("sdist", "transformers", "4.44.0"),  # Python
+)
+
+
 def folders(cache: Path | None = None) -> list[Path]:
     """The folders of all packages and of Python's own library; what is missing is fetched."""
-    home = (cache or default_cache()) / "packages"
-    home.mkdir(parents=True, exist_ok=True)
-    there = []
-    for package in PACKAGES:
-        there.append(home / package.folder)
-        if not there[-1].is_dir():
-            print(f"fetching {package.name} {package.version}", file=sys.stderr, flush=True)
-            with _staging(home) as staging:
-                _keep(_fetched(package, staging), there[-1], staging)
+    home = _home(cache)
+    there = [folder_of(package, cache) for package in PACKAGES]
     there.append(home / f"python-{sys.version_info.major}.{sys.version_info.minor}")
     if not there[-1].is_dir():
         with _staging(home) as staging:
             _keep(Path(sysconfig.get_path("stdlib")), there[-1], staging)
     return there
+
+
+def folder_of(package: Package, cache: Path | None = None) -> Path:
+    """A package's folder; it is fetched if it is missing."""
+    home = _home(cache)
+    folder = home / package.folder
+    if not folder.is_dir():
+        print(f"fetching {package.name} {package.version}", file=sys.stderr, flush=True)
+        with _staging(home) as staging:
+            _keep(_fetched(package, staging), folder, staging)
+    return folder
+
+
+def _home(cache: Path | None) -> Path:
+    home = (cache or default_cache()) / "packages"
+    home.mkdir(parents=True, exist_ok=True)
+    return home
 
 
 def is_wanted(file: Path) -> bool:

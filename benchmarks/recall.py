@@ -53,12 +53,14 @@ class Recall:
 async def exactly(app: App) -> AsyncIterator[App]:
     """The same index, searched without its vector index."""
     async with app.enter() as here:
+        await here.tx.become_owner()
         await here.tx.run_script(_NO_INDEX_SCANS)
     try:
         async with await App.open(app.settings) as exact:
             yield exact
     finally:
         async with app.enter() as here:
+            await here.tx.become_owner()
             await here.tx.run_script(_INDEX_SCANS)
 
 

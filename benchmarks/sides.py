@@ -51,6 +51,12 @@ class Program:
         meter.wait_until_idle()
         return answer, meter.stop()
 
+    def rest(self) -> None:
+        """Return when what goes on in the background is over."""
+        meter = Meter(self._marker, self._process.pid)
+        meter.wait_until_idle()
+        meter.stop()
+
     def close(self) -> None:
         """Let it end."""
         assert self._process.stdin is not None

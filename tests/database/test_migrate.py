@@ -10,10 +10,12 @@ import sys
 import uuid
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 from tests.integration.indexes import check_frequencies
 
+from codebase_mcp.access.repositories import projects_at
 from codebase_mcp.app.app import App
 from codebase_mcp.database.backup import write_backup
 from codebase_mcp.database.connection import Database
@@ -142,6 +144,25 @@ async def test_what_was_counted_for_a_project_is_counted_for_each_repository(
         assert labels == ([(uuid.UUID(int=0),)] if repositories == 1 else by_id)
         await tx.become_owner()
         await tx.execute(f"DROP SCHEMA {project.schema_name} CASCADE")  # type: ignore[arg-type]
+
+
+INDEXED = """
+INSERT INTO profile (fingerprint, model, dimension) VALUES ('a', 'a', 1);
+INSERT INTO snapshot (repository_id, view, generation, profile_id, active, classifier, indexed_at)
+SELECT r.id, 'worktree', 1, p.id, true, 1, now()
+FROM repository AS r, profile AS p
+"""
+
+
+async def test_where_repositories_are_is_known_of_a_project_that_is_behind(
+    database: Database, old_id: str
+) -> None:
+    """Looking for it among all projects migrates none."""
+    async with database.unmigrated(schema_of(old_id)) as tx:
+        await tx.run_script(INDEXED)
+    found = await projects_at(database, Path("/src/old/sub"))
+    assert [(here.project.project_id, here.root) for here in found] == [(old_id, Path("/src/old"))]
+    assert state_of(await check_schemas(database, old_id), old_id).version == 1
 
 
 async def test_keys_that_exist_may_index_if_they_could_before(database: Database) -> None:

@@ -15,6 +15,7 @@ from psycopg import sql
 from codebase_mcp.database.backup import write_backup
 from codebase_mcp.database.connection import Database, Embedded, External
 from codebase_mcp.database.projects import Project, drop_project, ensure_project
+from codebase_mcp.database.queries import load_queries
 from codebase_mcp.database.restore import restore_backup
 from codebase_mcp.errors import InternalError, PermissionDenied
 
@@ -22,6 +23,7 @@ from .conftest import PlainServer
 
 pytestmark = pytest.mark.anyio
 
+ROLES = load_queries("codebase_mcp.database", "roles.sql")
 WHO = "SELECT current_user"
 
 
@@ -162,3 +164,16 @@ async def test_a_program_that_is_open_goes_on_when_a_project_is_restored_or_made
     await drop_project(other, project)
     for one in (database, other):
         await one.close()
+
+
+async def test_the_role_of_a_project_is_found_without_reading_the_tables_of_all_others(
+    database: Database, project: Project
+) -> None:
+    async with database.catalogue(readonly=True) as tx:
+        await tx.run_script("SET LOCAL enable_seqscan = off")  # a small catalogue is scanned
+        rows = await tx.fetch_all(
+            f"EXPLAIN {ROLES['find_role']}", schema=project.schema_name, vector_schema="public"
+        )
+    plan = "\n".join(row[0] for row in rows)
+    assert "pg_depend_reference_index" in plan, plan
+    assert "Seq Scan on pg_class" not in plan, plan

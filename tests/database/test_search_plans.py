@@ -38,6 +38,26 @@ async def test_who_holds_a_rare_word_is_looked_up_not_searched_for_in_all_chunks
     assert "chunk_pkey" not in plan, plan
 
 
+async def test_chunks_of_common_words_are_looked_up_not_searched_for_in_all_chunks(
+    database: Database, project: Project
+) -> None:
+    """In a million chunks that took seconds."""
+    generic = _SEARCH["common_words"].replace("%(query)s", "'{1:1}/1000000000'")
+    generic = generic.replace("%(expansion)s", "'{1:1}/1000000000'").replace("%(hidden)s", "'{}'")
+    for number, name in enumerate(("rare", "rare_expansion", "bound", "limit"), 1):
+        generic = generic.replace(f"%({name})s", f"${number}")
+    async with database.transaction(project) as tx:
+        await tx.run_script(CHUNKS)
+        await tx.become_owner()
+        await tx.run_script("ANALYZE chunk")
+        await tx.run_script("SET LOCAL plan_cache_mode = force_generic_plan")
+        await tx.run_script(f"PREPARE common AS {generic}")  # type: ignore[arg-type]
+        rows = await tx.fetch_all("EXPLAIN EXECUTE common('{7,8}', '{}', 10000, 1000)")
+    plan = "\n".join(row[0] for row in rows)
+    assert "chunk_terms" in plan, plan
+    assert "chunk_pkey" not in plan, plan
+
+
 REPOSITORIES = """
 INSERT INTO profile (fingerprint, model, dimension) VALUES ('a', 'a', 1);
 INSERT INTO repository (id, root, name)

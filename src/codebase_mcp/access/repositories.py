@@ -84,16 +84,24 @@ class IndexedIn:
 
 async def projects_at(database: Database, directory: Path) -> list[IndexedIn]:
     """The projects with the innermost repository around a directory, last indexed first."""
-    directory = directory.resolve()
-    roots: list[IndexedIn] = []
-    for project in await list_projects(database):
-        with suppress(InternalError):  # dropped meanwhile
-            async with database.transaction(project, readonly=True) as tx:
-                roots += [IndexedIn(project, *row) for row in await load_roots(tx)]
+    directory, roots = directory.resolve(), await indexed_repositories(database)
     around = [entry for entry in roots if directory.is_relative_to(entry.root)]
     depth = max((len(entry.root.parts) for entry in around), default=0)
     innermost = [entry for entry in around if len(entry.root.parts) == depth]
     return sorted(innermost, key=lambda entry: entry.indexed_at, reverse=True)
+
+
+async def indexed_repositories(database: Database) -> list[IndexedIn]:
+    """Where the repositories of all projects are, also of those that have yet to be migrated.
+
+    A command may ask for it among a thousand projects, so no role of a project is looked up.
+    """
+    found = list[IndexedIn]()
+    for project in await list_projects(database):
+        with suppress(InternalError):  # dropped meanwhile
+            async with database.unmigrated(project.schema_name, readonly=True) as tx:
+                found += [IndexedIn(project, *row) for row in await load_roots(tx)]
+    return found
 
 
 async def find_repository(

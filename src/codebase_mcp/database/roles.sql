@@ -2,7 +2,8 @@
 -- The role of a project's schema: its name, whether it exists, whether this session may set it,
 -- whether its grants are complete, whether it reaches pgvector, and by a grant of its own; whether
 -- we may make and drop roles, whether this is a Citus cluster, and our own role. Roles belong to
--- the whole server, so the name holds the number of the database.
+-- the whole server, so the name holds the number of the database. The tables of a schema are those
+-- that depend on it: pg_class has no index for that, and 100 rows for each project.
 WITH wanted AS (
     SELECT
         format('cbm_%%s_%%s', lpad(to_hex(d.oid::bigint), 8, '0'), substr(%(schema)s, 9)) AS name,
@@ -20,8 +21,11 @@ SELECT
         has_schema_privilege(r.oid, n.oid, 'USAGE')
         AND NOT EXISTS (
             SELECT
-            FROM pg_catalog.pg_class AS c
-            WHERE c.relnamespace = n.oid
+            FROM pg_catalog.pg_depend AS e
+            JOIN pg_catalog.pg_class AS c ON c.oid = e.objid
+            WHERE e.refclassid = 'pg_catalog.pg_namespace'::regclass
+                AND e.refobjid = n.oid
+                AND e.classid = 'pg_catalog.pg_class'::regclass
                 AND c.relkind IN ('r', 'p', 'v')
                 AND NOT has_table_privilege(r.oid, c.oid, 'INSERT')
         ),

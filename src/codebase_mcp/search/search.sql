@@ -182,14 +182,19 @@ LIMIT %(limit)s;
 -- name: common_words
 -- Where every term is common: chunks that hold the two rarest together, or a rare expansion term, at
 -- most a given number, which is the same sample for the same chunks in whatever order they came.
+-- Without OFFSET 0 all chunks of a large index would be read in the order of their texts.
 SELECT blob_id, ordinal, distance, expansion
 FROM (
-    SELECT c.blob_id, c.ordinal, c.lex <#> %(query)s::sparsevec AS distance,
-           c.lex <#> %(expansion)s::sparsevec AS expansion
-    FROM chunk AS c
-    WHERE (c.terms @> %(rare)s::integer[] OR c.terms && %(rare_expansion)s::integer[])
-      AND c.blob_id NOT IN (SELECT unnest(%(hidden)s::bigint[]))
-    ORDER BY c.blob_id, c.ordinal
+    SELECT blob_id, ordinal, distance, expansion
+    FROM (
+        SELECT c.blob_id, c.ordinal, c.lex <#> %(query)s::sparsevec AS distance,
+               c.lex <#> %(expansion)s::sparsevec AS expansion
+        FROM chunk AS c
+        WHERE (c.terms @> %(rare)s::integer[] OR c.terms && %(rare_expansion)s::integer[])
+          AND c.blob_id NOT IN (SELECT unnest(%(hidden)s::bigint[]))
+        OFFSET 0
+    ) AS matching
+    ORDER BY blob_id, ordinal
     LIMIT %(bound)s
 ) AS found
 ORDER BY distance + expansion, blob_id, ordinal
@@ -199,18 +204,22 @@ LIMIT %(limit)s;
 -- The same where many texts pass the filters.
 SELECT blob_id, ordinal, distance, expansion
 FROM (
-    SELECT c.blob_id, c.ordinal, c.lex <#> %(query)s::sparsevec AS distance,
-           c.lex <#> %(expansion)s::sparsevec AS expansion
-    FROM chunk AS c
-    WHERE (c.terms @> %(rare)s::integer[] OR c.terms && %(rare_expansion)s::integer[])
-      AND (
-          SELECT true
-          FROM view_file AS f
-          WHERE f.blob_id = c.blob_id
-            AND {passes_filters}
-          LIMIT 1
-      )
-    ORDER BY c.blob_id, c.ordinal
+    SELECT blob_id, ordinal, distance, expansion
+    FROM (
+        SELECT c.blob_id, c.ordinal, c.lex <#> %(query)s::sparsevec AS distance,
+               c.lex <#> %(expansion)s::sparsevec AS expansion
+        FROM chunk AS c
+        WHERE (c.terms @> %(rare)s::integer[] OR c.terms && %(rare_expansion)s::integer[])
+          AND (
+              SELECT true
+              FROM view_file AS f
+              WHERE f.blob_id = c.blob_id
+                AND {passes_filters}
+              LIMIT 1
+          )
+        OFFSET 0
+    ) AS matching
+    ORDER BY blob_id, ordinal
     LIMIT %(bound)s
 ) AS found
 ORDER BY distance + expansion, blob_id, ordinal

@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 
+from codebase_mcp.access.repositories import indexed_repositories
 from codebase_mcp.app.app import App
 from codebase_mcp.app.clones import is_clone
-from codebase_mcp.database.projects import list_projects
-from codebase_mcp.errors import CodebaseError, InternalError
-from codebase_mcp.index.inventory import load_roots
+from codebase_mcp.errors import CodebaseError
 
 _log = logging.getLogger(__name__)
 
@@ -40,12 +38,10 @@ async def queue_refreshes(app: App) -> None:
     """
     minutes = app.settings.refresh_minutes
     before = datetime.now(UTC) - timedelta(minutes=minutes)
-    due = []
-    for project in await list_projects(app.database):
-        with suppress(InternalError):  # dropped meanwhile
-            async with app.database.transaction(project, readonly=True) as tx:
-                roots = await load_roots(tx)
-            due += [(project, root) for root, at in roots if at < before]
-    due = [(project, root) for project, root in due if is_clone(app.settings, root)]
+    due = [
+        (repository.project, repository.root)
+        for repository in await indexed_repositories(app.database)
+        if repository.indexed_at < before and is_clone(app.settings, repository.root)
+    ]
     if due and (queued := await app.jobs.enqueue_fetches(due, minutes)):
         _log.info("%d of %d old clones are queued to be updated", queued, len(due))
