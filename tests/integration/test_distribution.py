@@ -94,6 +94,7 @@ def ask(command: Path, tmp_path: Path, scratch: Path) -> Iterator[Callable[..., 
         "PATH": f"{command.parent}:/usr/bin:/bin",
         "CODEBASE_MCP_DATA_DIR": str(data),
         "CODEBASE_MCP_IDLE_MINUTES": "0.01",
+        "CODEBASE_MCP_RESIDENT_MINUTES": "0",
     }
     (tmp_path / "elsewhere").mkdir()
     yield (

@@ -56,7 +56,7 @@ def branches(tmp_path: Path) -> Path:
         file = root / name
         file.write_text(file.read_text() + "\n\ndef quuxify(zebra):\n    return zebra.stripes\n")
     (root / "search/zebra.py").write_text("def count_stripes(zebra):\n    return zebra.stripes\n")
-    (root / "search/slow.py").unlink()
+    (root / "search/verify.py").unlink()
     (root / "index/pool.py").rename(root / "database/pacing.py")
     (root / "database/supervisor.py").write_text("def supervise():\n    pass\n")
     commit_all(root, "zebras")
@@ -256,14 +256,14 @@ async def test_a_range_is_searched_for_what_changed_alone(
     assert found["search/query.py"] == "added"
     assert "search/vocabulary.py" not in found
     removed = await found_changes(
-        app, project_id, "a warning with the plan of the slowest statement", "main...feature"
+        app, project_id, "lines of a hit that differ from the file on disk", "main...feature"
     )
-    assert removed["search/slow.py"] == "removed"
+    assert removed["search/verify.py"] == "removed"
     assert set(removed.values()) <= {"added", "changed", "removed"}
     back = await found_changes(
-        app, project_id, "a warning with the plan of the slowest statement", "feature..main"
+        app, project_id, "lines of a hit that differ from the file on disk", "feature..main"
     )
-    assert back["search/slow.py"] == "added"
+    assert back["search/verify.py"] == "added"
 
 
 async def test_three_dots_begin_where_the_branch_left(
