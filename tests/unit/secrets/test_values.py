@@ -32,7 +32,11 @@ def test_the_names_of_fields_are_masked_too() -> None:
 
 
 def test_an_id_that_signs_in_is_no_reference() -> None:
-    value = {"secret_id": str(uuid4()), "api_key_id": uuid4().hex, "task_id": str(uuid4())}
+    value = {
+        "secret_id": "3f2b8c1e-9d47-4a6b-8e05-7c1f92ab64d3",
+        "api_key_id": "9b1d5f0c7a3e4c82b6d80f1e2a47c953",
+        "task_id": "5e0c7d92-41ab-4f38-b6d1-08f3c2a9e764",
+    }
     masked, _ = mask_values(value)
     assert masked["task_id"] == value["task_id"]
     assert {*masked["secret_id"], *masked["api_key_id"]} == {"*"}
