@@ -51,7 +51,7 @@ def write_tree(folder: Path, number: int) -> Path:
 
 
 async def grow(folder: Path, environment: dict[str, str], count: int) -> Figures:
-    """Make projects until there are so many; the seconds that one took, at first and at last."""
+    """Make projects up to ``count``; the seconds each took, mean of the first and last tenth."""
     taken = []
     async with await App.open(Settings.load(environment)) as app:
         for number in range(len(await list_projects(app.database)), count):

@@ -149,7 +149,7 @@ async def counts(app: App) -> dict[str, int]:
 
 
 async def grow(bench: Bench, trees: Iterator[Path], repository_count: int) -> list[Path]:
-    """Index until there are so many repositories; their trees."""
+    """Index repositories up to ``repository_count``; returns their trees."""
     there, taken = list[Path](), list[float]()
     known = bench.folder / "times.json"
     times: dict[str, float] = json.loads(known.read_text()) if known.exists() else {}

@@ -39,9 +39,8 @@ from codebase_mcp.cli import launch
 from codebase_mcp.cli.command import command_first
 from codebase_mcp.cli.commands import all_commands
 from codebase_mcp.cli.server_commands import SERVE
-from codebase_mcp.settings.loading import TOOLSETS, Settings, use_one_blas_thread
+from codebase_mcp.settings.loading import SETTINGS, TOOLSETS, Settings, use_one_blas_thread
 
-_DEFAULT_MINUTES = 30
 # A server leaves one behind when its first calls are answered.
 _SERVER_AFTER_S = 10.0
 _WAITING = 64
@@ -67,8 +66,8 @@ _LATER = ("httpx2", "rich.console", "rich.table", "safetensors.numpy", "tokenize
 @contextmanager
 def left_behind(arguments: Sequence[str]) -> Iterator[None]:
     """Leave a resident behind, if it could have run this command."""
-    is_confined = _UNCONFINED not in _rights_of(os.getpid())
-    if is_confined or not launch.is_possible() or not _is_suited(arguments, os.environ):
+    could_have_run = launch.is_possible() and _is_suited(arguments, os.environ)
+    if not could_have_run or _UNCONFINED not in _rights_of(os.getpid()):
         yield
         return
     begin = partial(_begin, launch.key(), dict(os.environ))  # before the command changes any
@@ -117,14 +116,15 @@ def main() -> None:
             return
         files = _files()
         _load()
-        if len(list(Path("/proc/self/task").iterdir())) == 1:  # a copy would lack other threads
-            listener.listen(_WAITING)
-            connection = _copies(listener, files)
+        if len(list(Path("/proc/self/task").iterdir())) > 1:  # a copy would lack other threads
+            return
+        listener.listen(_WAITING)
+        connection = _copies(listener, files)
     if connection is not None:
         _stand_for(connection, key)
 
 
-def _copies(listener: socket.socket, files: Mapping[Path, tuple[int, int]]) -> socket.socket | None:
+def _copies(listener: socket.socket, files: Mapping[str, tuple[int, int]]) -> socket.socket | None:
     """Make copies; in a copy, the connection to the one whom it stands for, in the end None."""
     idle_s = 60 * _minutes()
     copies: set[int] = set()
@@ -153,10 +153,12 @@ def _copies(listener: socket.socket, files: Mapping[Path, tuple[int, int]]) -> s
 
 
 def _minutes() -> float:
+    [setting] = (setting for setting in SETTINGS if setting.variable == launch.MINUTES)
+    default: float = setting.default()
     try:
-        return float(os.environ.get(launch.MINUTES, _DEFAULT_MINUTES))
+        return float(os.environ.get(launch.MINUTES, default))
     except ValueError:  # commands say so
-        return _DEFAULT_MINUTES
+        return default
 
 
 def _load() -> None:
@@ -185,14 +187,14 @@ def _load() -> None:
     gc.freeze()  # a collection in a copy would write to all objects
 
 
-def _files() -> dict[Path, tuple[int, int]]:
-    """Times and sizes of the program's files."""
+def _files() -> dict[str, tuple[int, int]]:
+    """Times and sizes of the program's files; looked at for each command, so without a Path."""
     found = {}
     for folder, _, names in os.walk(Path(codebase_mcp.__file__).parent):
         if not folder.endswith("__pycache__"):
-            for path in (Path(folder, name) for name in names):
-                status = path.stat()
-                found[path] = status.st_mtime_ns, status.st_size
+            for location in (f"{folder}/{name}" for name in names):
+                status = os.lstat(location)
+                found[location] = status.st_mtime_ns, status.st_size
     return found
 
 
