@@ -22,18 +22,23 @@ FROM generate_series(1, 20000) AS n
 """
 
 
-async def test_who_holds_a_rare_word_is_looked_up_not_searched_for_in_all_chunks(
-    database: Database, project: Project
-) -> None:
+async def generic_plan(database: Database, project: Project, statement: str, arguments: str) -> str:
+    """The plan for any parameters of a statement over many chunks."""
     async with database.transaction(project) as tx:
         await tx.run_script(CHUNKS)
         await tx.become_owner()
         await tx.run_script("ANALYZE chunk")
-        generic = _SEARCH["holders"].replace("%(term)s", "$1").replace("%(all_snapshots)s", "$2")
         await tx.run_script("SET LOCAL plan_cache_mode = force_generic_plan")
-        await tx.run_script(f"PREPARE held AS {generic}")  # type: ignore[arg-type]
-        rows = await tx.fetch_all("EXPLAIN EXECUTE held(1000, '{}')")
-    plan = "\n".join(row[0] for row in rows)
+        await tx.run_script(f"PREPARE asked AS {statement}")  # type: ignore[arg-type]
+        rows = await tx.fetch_all(f"EXPLAIN EXECUTE asked({arguments})")  # type: ignore[arg-type]
+    return "\n".join(row[0] for row in rows)
+
+
+async def test_who_holds_a_rare_word_is_looked_up_not_searched_for_in_all_chunks(
+    database: Database, project: Project
+) -> None:
+    generic = _SEARCH["holders"].replace("%(term)s", "$1").replace("%(all_snapshots)s", "$2")
+    plan = await generic_plan(database, project, generic, "1000, '{}'")
     assert "chunk_terms" in plan, plan
     assert "chunk_pkey" not in plan, plan
 
@@ -46,14 +51,7 @@ async def test_chunks_of_common_words_are_looked_up_not_searched_for_in_all_chun
     generic = generic.replace("%(expansion)s", "'{1:1}/1000000000'").replace("%(hidden)s", "'{}'")
     for number, name in enumerate(("rare", "rare_expansion", "bound", "limit"), 1):
         generic = generic.replace(f"%({name})s", f"${number}")
-    async with database.transaction(project) as tx:
-        await tx.run_script(CHUNKS)
-        await tx.become_owner()
-        await tx.run_script("ANALYZE chunk")
-        await tx.run_script("SET LOCAL plan_cache_mode = force_generic_plan")
-        await tx.run_script(f"PREPARE common AS {generic}")  # type: ignore[arg-type]
-        rows = await tx.fetch_all("EXPLAIN EXECUTE common('{7,8}', '{}', 10000, 1000)")
-    plan = "\n".join(row[0] for row in rows)
+    plan = await generic_plan(database, project, generic, "'{7,8}', '{}', 10000, 1000")
     assert "chunk_terms" in plan, plan
     assert "chunk_pkey" not in plan, plan
 
