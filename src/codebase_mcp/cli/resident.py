@@ -59,6 +59,8 @@ _NAMESPACES = ("mnt", "pid", "user", "net", "ipc", "uts")
 _QUICK = {"asking", "context", "early_start", "inventory", "records"}
 _HELP = {"-h", "--help", "--version"}
 _KEPT = ("PATH", "HOME", "TMPDIR", launch.MINUTES)
+# Memory that was freed goes back to the system. By itself glibc keeps more after each large block.
+_RETURN_MEMORY = {"MALLOC_TRIM_THRESHOLD_": str(128 << 10)}
 # Libraries that our modules load when they first need them.
 _LATER = ("httpx2", "rich.console", "rich.table", "safetensors.numpy", "tokenizers")
 
@@ -95,7 +97,7 @@ def _begin(key: bytes, environment: Mapping[str, str]) -> None:
         process = subprocess.Popen(
             [sys.executable, *flags, "-m", "codebase_mcp.cli.resident"],
             cwd="/",
-            env=kept,
+            env=_RETURN_MEMORY | kept,
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
