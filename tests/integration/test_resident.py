@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import shutil
 import signal
 import socket
@@ -178,10 +179,14 @@ def test_a_copy_has_the_environment_of_its_command(
     assert told.returncode == 1
 
 
-def hello(environment: Environment) -> subprocess.Popen[str]:
+def hello(environment: Environment, *before: str) -> subprocess.Popen[str]:
     """A server on stdio that has answered a client's first message."""
     server = subprocess.Popen(
-        LAUNCH, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [*before, *LAUNCH],
+        env=environment,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
     )
     assert server.stdin is not None and server.stdout is not None
     client = {"name": "test", "version": "1"}
@@ -220,6 +225,32 @@ def test_a_launcher_tells_that_its_copy_was_killed(
         [copy] = resident.copies()
         os.kill(copy, signal.SIGKILL)
         assert server.wait(30) == 1
+
+
+def test_a_copy_has_the_limits_of_its_command(environment: Environment, resident: Resident) -> None:
+    processor = min(os.sched_getaffinity(0))
+    limited = ("prlimit", "--nofile=200:300", "taskset", "--cpu-list", str(processor))
+    with hello(environment, *limited) as server:
+        [copy] = resident.copies()
+        assert resource.prlimit(copy, resource.RLIMIT_NOFILE) == (200, 300)
+        assert os.sched_getaffinity(copy) == {processor}
+        server.terminate()
+
+
+def test_a_copy_stops_and_goes_on_with_its_launcher(
+    environment: Environment, resident: Resident
+) -> None:
+    def are_stopped() -> bool:
+        states = (Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2] for pid in both)
+        return {state.split()[0] for state in states} == {"T"}
+
+    with hello(environment) as server:
+        both = [server.pid, *resident.copies()]
+        server.send_signal(signal.SIGTSTP)
+        wait_until(are_stopped)
+        server.send_signal(signal.SIGCONT)
+        server.terminate()
+        assert server.wait(30) == 0
 
 
 @pytest.mark.parametrize(

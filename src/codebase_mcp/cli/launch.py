@@ -143,9 +143,15 @@ def _follow(connection: _socket.socket, pid: int) -> int:
         except ProcessLookupError:  # it ends just now
             pass
 
-    for number in (_signal.SIGINT, _signal.SIGTERM, _signal.SIGHUP):
+    def stop(*_: object) -> None:
+        for process in (pid, os.getpid()):
+            os.kill(process, _signal.SIGSTOP)
+        os.kill(pid, _signal.SIGCONT)  # this process was continued
+
+    answers = dict.fromkeys((_signal.SIGINT, _signal.SIGTERM, _signal.SIGHUP), pass_on)
+    for number, answer in {**answers, _signal.SIGTSTP: stop}.items():
         if _signal.getsignal(number) != _signal.SIG_IGN:
-            _signal.signal(number, pass_on)
+            _signal.signal(number, answer)
     try:
         status = _number_from(connection)
     except OSError:

@@ -17,6 +17,7 @@ import atexit
 import gc
 import marshal
 import os
+import resource
 import select
 import signal
 import socket
@@ -205,9 +206,10 @@ def _stand_for(connection: socket.socket, key: bytes) -> NoReturn:
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     status = 1
     try:
-        rights = _rights_of(os.getpid())
-        if _rights_of(launch.peer_of(connection)) != rights or _UNCONFINED not in rights:
+        rights, launcher = _rights_of(os.getpid()), launch.peer_of(connection)
+        if _rights_of(launcher) != rights or _UNCONFINED not in rights:
             os._exit(0)
+        _take_limits(launcher)
         connection.settimeout(_HELLO_S)
         common, arguments, environment, mask, descriptors = _read(connection)
         variables = {os.fsdecode(name): os.fsdecode(value) for name, value in environment.items()}
@@ -223,6 +225,15 @@ def _stand_for(connection: socket.socket, key: bytes) -> NoReturn:
         launch.send_number(connection, status)
     finally:
         os._exit(status)
+
+
+def _take_limits(pid: int) -> None:
+    """Take over a process's limits. Raises OSError or ValueError where that needs more rights."""
+    for name in dir(resource):
+        if name.startswith("RLIMIT_"):
+            limit = getattr(resource, name)
+            resource.setrlimit(limit, resource.prlimit(pid, limit))
+    os.sched_setaffinity(0, os.sched_getaffinity(pid))
 
 
 def _read(connection: socket.socket) -> tuple[bytes, list[str], dict[bytes, bytes], int, list[int]]:
