@@ -136,11 +136,15 @@ class Gatherer:
             "changed": changed,
         }
         every = " ".join([whole, *task.changed, *task.around])[:_EVERY_CHARS]
-        rankings, words, (snapshots, features, held, commits) = await asyncio.gather(
-            self._rankings(project, texts, searched),
-            self._searcher.text_words(project, every, searched),
-            self._stored(scope, given, ids, whole),
-        )
+        try:
+            async with asyncio.TaskGroup() as group:
+                searching = group.create_task(self._rankings(project, texts, searched))
+                counting = group.create_task(self._searcher.text_words(project, every, searched))
+                loading = group.create_task(self._stored(scope, given, ids, whole))
+        except BaseExceptionGroup as failures:  # the first failure cancels the others
+            raise failures.exceptions[0] from None
+        rankings, words = searching.result(), counting.result()
+        snapshots, features, held, commits = loading.result()
         for name, ranking in rankings.items():
             _add_ranking(features, name, ranking)
         _tell_ranks(features)
