@@ -383,6 +383,17 @@ async def test_a_repository_that_was_removed_stays_so(
     assert {s.root for s in report.answer.snapshots} == {str(other)}
 
 
+async def test_a_check_ends_when_its_project_is_dropped(
+    settings: Settings, root: Path, project_id: str
+) -> None:
+    async with looking_for(1, settings) as app:
+        await app.index(root, project_id)
+        (root / "added.py").write_text("def added():\n    return 1\n")
+        await app.search("add", project_id)
+        await app.drop_project(project_id)
+        assert not any("TreeCheck" in repr(task) for task in asyncio.all_tasks())
+
+
 async def test_of_the_same_text_elsewhere_only_places_that_are_true_are_named(
     app: App, project_id: str, root: Path
 ) -> None:

@@ -169,6 +169,7 @@ class App:
             self.jobs,
             self.memory_indexes,
             self.text_images,
+            self.freshness,
         )
 
     @cached_property

@@ -18,6 +18,7 @@ from uuid import uuid4
 
 from codebase_mcp.access.identity import ANONYMOUS, Identity
 from codebase_mcp.access.resolution import Resolver
+from codebase_mcp.app.freshness.verified_search import Freshness
 from codebase_mcp.database.backup import BackupFacts, write_backup
 from codebase_mcp.database.connection import Database, Transaction
 from codebase_mcp.database.naming import Project
@@ -105,6 +106,7 @@ class ProjectData:
     jobs: JobQueue
     memory_indexes: MemoryIndexes
     text_images: TextImages
+    freshness: Freshness
 
     async def export_records(
         self, project_id: str | None = None, identity: Identity = ANONYMOUS
@@ -276,6 +278,7 @@ class ProjectData:
     async def drop(self, project: Project) -> None:
         """Delete a project with everything in it."""
         await self.jobs.stop(project.schema_name)
+        await self.freshness.forget(project)
         await drop_project(self.database, project)
         self.resolver.forget(project)
         await self.forget_copies(project)

@@ -90,11 +90,20 @@ class Freshness:
 
     async def close(self) -> None:
         """Cancel running updates; the next check starts them again."""
-        tasks = [check.task for check in self._checks.values() if check.task is not None]
+        await self._cancel(self._checks.values())
+        await asyncio.gather(*self._requested.values(), return_exceptions=True)
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    async def forget(self, project: Project) -> None:
+        """Stop following the trees of a project that is to be dropped."""
+        keys = [key for key in self._checks if key[0] == project.schema_name]
+        await self._cancel([self._checks.pop(key) for key in keys])
+
+    async def _cancel(self, checks: Iterable[TreeCheck]) -> None:
+        tasks = [check.task for check in checks if check.task is not None]
         for task in tasks:
             task.cancel()
-        await asyncio.gather(*tasks, *self._requested.values(), return_exceptions=True)
-        self._threads.shutdown(wait=False, cancel_futures=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
 
     async def search(
         self,
