@@ -40,8 +40,8 @@ def project(shell: Shell, make_repo: Callable[..., Path]) -> str:
         ),
         (
             ("-E", r"\.charge\(", "-C", "1"),
-            "\\.charge\\(: 1 line in 1 file\nsrc/pay.py\n  4- def charge(card):\n  charge 4-5:\n"
-            "  5      return card.charge(LIMIT)\n",
+            "\\.charge\\(: 1 line in 1 file\nsrc/pay.py\n  charge 4-5:\n"
+            "  4- def charge(card):\n  5      return card.charge(LIMIT)\n",
         ),
         (
             ("-rnI", "LIMIT", "--kind", "code", "src"),
@@ -77,10 +77,15 @@ def test_a_path_is_meant_from_the_working_directory(
         done = shell("grep", "LIMIT", path, "--project", project, cwd=tmp_path / folder)
         assert done.stdout.startswith("LIMIT: 2 lines in 1 file\n")
         assert done.stdout.count("pay.py") == 1
+    several = ("LIMIT", "-l", "src/pay.py", "tests", "missing")
+    done = shell("grep", *several, "--project", project, cwd=tmp_path / "repo")
+    assert done.stdout == "LIMIT: 3 lines in 2 files\nsrc/pay.py 2\ntests/test_pay.py 1\n"
     done = shell("grep", "LIMIT", ".", "--project", project, cwd=tmp_path / "repo")
     assert done.stdout.startswith("LIMIT: 3 lines in 2 files\n")
     done = shell("grep", "LIMIT", "..", "--project", project, cwd=tmp_path / "repo")
     assert "path is outside of" in done.stderr.replace("\n", " ")
+    done = shell("grep", "LIMIT", "a,b", "src", "--project", project, cwd=tmp_path / "repo")
+    assert "Ask for it alone" in done.stderr
 
 
 def test_the_exit_status_is_that_of_grep(project: str, shell: Shell) -> None:

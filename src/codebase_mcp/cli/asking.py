@@ -6,6 +6,7 @@ import argparse
 import asyncio
 import os
 import sys
+from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -101,7 +102,7 @@ async def grep(options: argparse.Namespace, settings: Settings) -> int:
                 ),
                 answers.file_filters(
                     file_type=options.file_type,
-                    directory=options.directory if options.path is None else _below(options.path),
+                    directory=_below(options.paths) if options.paths else options.directory,
                     kinds=options.kind or (),
                 ),
                 ref=check_ref(options.ref or None),
@@ -121,15 +122,22 @@ async def grep(options: argparse.Namespace, settings: Settings) -> int:
     return 0 if answer.files else 1
 
 
-def _below(path: str) -> str | None:
-    """A path as the filter has it: below the top of the work tree around the working directory."""
+def _below(paths: Sequence[str]) -> str | None:
+    """Paths as the filter has them: below the top of the work tree around the working directory."""
     top = work_tree_of(Path.cwd()) or Path.cwd()
-    directory = os.path.relpath(path, top)
-    if Path(directory).parts[:1] == ("..",):
-        message = f"path is outside of {top}"
-        hint = "Ask from within the repository that has it."
-        raise InvalidInput.of("path", path, message, rule="within the repository", hint=hint)
-    return None if directory == "." else directory
+    directories = [os.path.relpath(path, top) for path in paths]
+    for path, directory in zip(paths, directories, strict=True):
+        if Path(directory).parts[:1] == ("..",):
+            message = f"path is outside of {top}"
+            hint = "Ask from within the repository that has it."
+            raise InvalidInput.of("path", path, message, rule="within the repository", hint=hint)
+        if len(paths) > 1 and not {*"{,}"}.isdisjoint(path):
+            message = "a path with a comma or a brace cannot be one of several"
+            hint = "Ask for it alone."
+            raise InvalidInput.of("path", path, message, rule="no comma or brace", hint=hint)
+    if "." in directories:
+        return None
+    return directories[0] if len(directories) == 1 else f"{{{','.join(directories)}}}"
 
 
 async def log_search(options: argparse.Namespace, settings: Settings) -> int:

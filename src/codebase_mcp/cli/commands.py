@@ -136,8 +136,9 @@ _CODE = (
         (
             option("pattern", "a text as it stands in the files"),
             option(
-                "path",
-                "only this file, or files below this directory",
+                "paths",
+                "only these files, or files below these directories",
+                nargs="+",
                 required=False,
                 metavar="[PATH]",
             ),

@@ -28,6 +28,10 @@ _SQL = load_queries("codebase_mcp.search", "search.sql")
 # test each chunk they read.
 FEW_TEXTS = 1_000
 
+# Special parts of a directory's pattern. A name in braces without a comma is itself.
+_ONE_OF = re.compile(r"\{[^{}]*,[^{}]*\}")
+_DIRECTORY_PIECES = re.compile(rf"(\*\*/|\*\*|\*|{_ONE_OF.pattern})")
+
 # The same for the stored texts that are not searched.
 _MOST_HIDDEN = 500
 
@@ -41,8 +45,9 @@ _PREPARATION = {"searched": "300", "most": "50000", "most_hidden": _MOST_HIDDEN 
 class FileFilters:
     """Conditions that a file must meet to be searched; None allows everything.
 
-    ``directory`` is relative to the repository's root and may hold ``*`` and ``**``; extensions
-    and languages are in lower case, extensions without a dot; kinds are those of `FileKind`.
+    ``directory`` is relative to the repository's root and may hold ``*``, ``**`` and ``{a,b}``;
+    extensions and languages are in lower case, extensions without a dot; kinds are those of
+    `FileKind`.
     """
 
     repository_id: UUID | None = None
@@ -300,13 +305,18 @@ def directory_matcher(directory: str) -> Callable[[str], bool]:
 
 
 def directory_pattern(directory: str) -> str:
-    """A regular expression for paths at or below a directory; ``*`` and ``**`` as in a shell.
+    """A regular expression for paths at or below a directory, with ``*``, ``**`` and ``{a,b}``.
 
-    Not for Python's engine, which backtracks; PostgreSQL's engine does not.
+    They mean what they do in a shell. Not for Python's engine, which backtracks; PostgreSQL's
+    engine does not.
     """
+    return f"^{_pattern(directory)}(?:/|$)"
+
+
+def _pattern(directory: str) -> str:
     regex: list[str] = []
     collapsed = re.sub(r"(\*\*/){2,}", "**/", directory.strip("/"))
-    for piece in filter(None, re.split(r"(\*\*/|\*\*|\*)", collapsed)):
+    for piece in filter(None, _DIRECTORY_PIECES.split(collapsed)):
         match piece:
             case "**" | "*" if regex[-1:] == [".*"]:
                 pass  # nothing more; PostgreSQL needs a second for hundreds in a row
@@ -316,9 +326,11 @@ def directory_pattern(directory: str) -> str:
                 regex.append(".*")
             case "*":
                 regex.append("[^/]*")
+            case _ if _ONE_OF.fullmatch(piece):
+                regex.append(f"(?:{'|'.join(map(_pattern, piece[1:-1].split(',')))})")
             case _:
                 regex.append(re.escape(piece))
-    return f"^{''.join(regex)}(?:/|$)"
+    return "".join(regex)
 
 
 def directory_bounds(directory: str | None) -> dict[str, str | None]:
@@ -329,7 +341,7 @@ def directory_bounds(directory: str | None) -> dict[str, str | None]:
     """
     if directory is None:
         return dict.fromkeys(("first", "beyond", "piece"))
-    pieces = directory.strip("/").split("*")
+    pieces = re.split(rf"\*|{_ONE_OF.pattern}", directory.strip("/"))
     longest = max(pieces, key=len).strip("/")
     piece = "%" + re.sub(r"([\\%_])", r"\\\1", longest) + "%"
     end = pieces[0].rstrip(chr(0x10FFFF))

@@ -184,7 +184,7 @@ class SearchCode(Arguments):
     repository_id: fields.RepositoryChoice = None
     file_type: Annotated[str | None, FILE_TYPE, Field(description="Extension: py.")] = None
     directory: Annotated[
-        str | None, DIRECTORY, Field(description="Below src/auth, packages/*/lib.")
+        str | None, DIRECTORY, Field(description="Below src/auth, {a,b}/*/lib.")
     ] = None
     limit: Annotated[int, Field(ge=1, le=50, description="Results at most.")] = 10
     filter: Annotated[CodeFilter | None, Field(description="Names of languages, extensions.")] = (

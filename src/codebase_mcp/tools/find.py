@@ -40,7 +40,7 @@ class FindText(Arguments):
     whole_word: Annotated[bool, Field(description="Not within words.")] = False
     multiline: Annotated[bool, Field(description="A match may span lines.")] = False
     directory: Annotated[
-        str | None, DIRECTORY, Field(description="Below src/auth, packages/*/lib.")
+        str | None, DIRECTORY, Field(description="Below src/auth, {a,b}/*/lib.")
     ] = None
     file_type: Annotated[str | None, FILE_TYPE, Field(description="Extension: py.")] = None
     filter: Annotated[CodeFilter | None, Field(description="Names of languages, extensions.")] = (

@@ -41,6 +41,29 @@ def test_no_path_of_a_directory_lies_outside_its_bounds(directory: str, path: st
     assert is_within(directory.replace("*", "x").strip("/"), directory)
 
 
+@given(st.text("*{,}" + _LETTERS, min_size=1, max_size=9), st.text(_LETTERS, max_size=8))
+def test_no_path_of_several_directories_lies_outside_their_bounds(
+    directory: str, path: str
+) -> None:
+    if directory_matcher(directory)(path):
+        assert is_within(path, directory)
+
+
+@pytest.mark.parametrize(
+    ("directory", "path", "is_below"),
+    [
+        ("{src,docs/api}", "src/a.py", True),
+        ("{src,docs/api}", "docs/api", True),
+        ("{src,docs/api}", "docs/b.md", False),
+        ("packages/{a,b*}/lib", "packages/bc/lib/x", True),
+        ("packages/{a,b*}/lib", "packages/ac/lib/x", False),
+        ("{{name}}/src", "{{name}}/src/a.py", True),
+    ],
+)
+def test_braces_hold_several_directories(directory: str, path: str, is_below: bool) -> None:
+    assert directory_matcher(directory)(path) is is_below
+
+
 @pytest.mark.parametrize(
     ("directory", "path"),
     [("src/app", "src/ab"), ("src/app", "srb"), ("**/parsers", "src/other.py"), ("a_b", "axb")],

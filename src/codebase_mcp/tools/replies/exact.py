@@ -71,7 +71,8 @@ def _head(report: TextReport) -> Iterator[str]:
         yield note
     if not report.is_complete:
         yield "The time was not enough: use a longer text, or directory or file_type."
-    left_out = {n: c for n, c in report.not_searched.items() if n != "binary" or not total}
+    is_whole = not total and not report.question.filters.narrow
+    left_out = {n: c for n, c in report.not_searched.items() if n != "binary" or is_whole}
     if left_out:
         counts = (f"{count} {reason}" for reason, count in left_out.items())
         yield f"[not searched: {', '.join(counts).replace('_', ' ')}]"
@@ -181,11 +182,14 @@ def _with_context(report: TextReport, matches: FileMatches) -> Iterator[_Row]:
     before: int | None = None
     heading: Symbol | None = None
     for number, text in sorted(matches.around.items()):
-        if before is not None and number > before + 1:
-            yield _Row("  …")
-        line, before = by_number.get(number), number
-        if line is not None and line.definition not in (None, heading):
-            heading = line.definition
+        line = coming = by_number.get(number)
+        if before is None or number > before + 1:
+            if before is not None:
+                yield _Row("  …")
+            coming = next((line for line in matches.lines if line.number >= number), None)
+        before = number
+        if coming is not None and coming.definition not in (None, heading):
+            heading = coming.definition
             yield _Row(f"  {_heading(heading)}")
         shown = f"  {number}{'  ' if line else '- '}{printable(text[:MAX_LINE_CHARS])}"
         yield _Row(shown.rstrip(), int(line is not None))
