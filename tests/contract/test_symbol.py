@@ -301,6 +301,8 @@ async def test_definitions_come_with_their_text(ask: Any, app: App, project_id: 
     assert symbol_text(report, 100).splitlines()[1:] == [
         "14      def again(self, card):", " …   [1 line: 15-15]",
     ]  # fmt: skip
+    report = await app.symbols.ask(SymbolQuestion("definition", place="shop/shop.py:9"), project_id)
+    assert symbol_text(report, 400).startswith("used at shop/shop.py:9 in Shop.sell:\n")
 
 
 async def test_the_product_comes_first_and_what_is_only_possible_last(
@@ -429,7 +431,7 @@ async def test_agents_get_a_text(
         ]  # fmt: skip
         cut = await text("references", name="charge", tests=False, max_chars=300)
         assert cut.splitlines()[5:] == [
-            "2 more uses of this name could not be resolved", "filtered out: 2",
+            "2 more uses of this name could not be resolved", "left out by the filters: 2",
         ]  # fmt: skip
 
 

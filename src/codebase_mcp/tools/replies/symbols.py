@@ -83,7 +83,7 @@ class _Text:
         """Some lines, the rows between them that have room, and how many a filter leaves out."""
         before, after = list(head), list(tail)
         if count := self._facts.elsewhere:
-            after.append(f"filtered out: {count}")
+            after.append(f"left out by the filters: {count}")
         room = self._room - size_of([*before, *after])
         return [*before, *fitted(list(rows), room, self._limit), *after]
 
@@ -97,18 +97,24 @@ class _Text:
                 for use in facts.used
                 if (d := use.definition) is not None
             ]
-            return self._fitted([f"used at {self._subject}:"], rows)
+            return self._fitted(self._used_at(), rows)
         count = len(facts.definitions)
         head = [f"{count} definitions of {self._subject}"] if count != 1 else []
         return self._fitted(
             head, (self._row(0, d.file, self._definition(d)) for d in facts.definitions)
         )
 
+    def _used_at(self) -> list[str]:
+        """The heading of what a place uses."""
+        around = next((use.enclosing for use in self._facts.used), None)
+        within = f" in {printable_line(around)}" if around else ""
+        return [f"used at {self._subject}{within}:"] if self._facts.used else []
+
     def _bodies(self) -> list[str]:
         """Definitions with their texts, which share the room; those without room in a line each."""
         facts = self._facts
         definitions = facts.definitions[: self._limit]
-        head = [f"used at {self._subject}:"] if facts.used else []
+        head = self._used_at()
         if not facts.used and len(facts.definitions) != 1:
             head = [f"{len(facts.definitions)} definitions of {self._subject}"]
         count = max(1, self._room // _LEAST_BODY_CHARS)
