@@ -14,6 +14,7 @@ from tests.contract.conftest import Caller
 from codebase_mcp.app.app import App
 from codebase_mcp.settings.loading import Settings
 from codebase_mcp.symbols.answer import Operation, SymbolQuestion
+from codebase_mcp.symbols.lookup import parse_place
 from codebase_mcp.tools.replies.symbols import symbol_text
 from codebase_mcp.tools.reply import as_text
 from codebase_mcp.tools.server import AppHolder, server_of
@@ -301,7 +302,8 @@ async def test_definitions_come_with_their_text(ask: Any, app: App, project_id: 
     assert symbol_text(report, 100).splitlines()[1:] == [
         "14      def again(self, card):", " …   [1 line: 15-15]",
     ]  # fmt: skip
-    report = await app.symbols.ask(SymbolQuestion("definition", place="shop/shop.py:9"), project_id)
+    question = SymbolQuestion("definition", place=parse_place("shop/shop.py:9"))
+    report = await app.symbols.ask(question, project_id)
     assert symbol_text(report, 400).startswith("used at shop/shop.py:9 in Shop.sell:\n")
 
 
