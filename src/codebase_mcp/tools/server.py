@@ -352,9 +352,9 @@ class Listing(Middleware):
 def protocol_server(server: FastMCP[None]) -> Server[Any]:
     """The server of the MCP SDK, which answers messages; FastMCP has no public name for it.
 
-    Checked with fastmcp 4.1.2. Needed to serve streams of our own on stdio, and to answer for the
-    schema of one tool. If it is gone, use ``FastMCP.run_stdio_async`` and leave out the schemas:
-    then lines that are no messages get no reply, and calls over HTTP take longer.
+    Checked with fastmcp 4.1.2. Needed to serve streams of our own on stdio, and to answer calls
+    directly. If it is gone, use ``FastMCP.run_stdio_async`` and leave out `DirectCalls`: then lines
+    that are no messages get no reply, and calls take longer.
     """
     return server._mcp_server
 
@@ -373,8 +373,6 @@ def server_of(holder: AppHolder, names: Iterable[str], *, closes: bool = True) -
 
     specs = tools_of(shown)
     tools = {spec.name: ContractTool.of(spec, holder) for spec in specs}
-    # By itself the library lists all tools to find a schema, with every call over HTTP.
-    schemas = {spec.name: spec.listed_schema() for spec in specs}
     server = _QuickServer(
         NAME,
         instructions=instructions_for(shown),
@@ -385,7 +383,9 @@ def server_of(holder: AppHolder, names: Iterable[str], *, closes: bool = True) -
         dereference_schemas=False,  # ours hold no references; looking for them took 30 ms a list
     )
     protocol = protocol_server(server)
-    protocol.get_tool_input_schema = schemas.get
+    # No parameter of ours is also a header. By itself the library lists all tools for each call over
+    # HTTP to find out.
+    protocol.get_tool_input_schema = lambda _: None
     protocol.middleware.append(DirectCalls(server, protocol, tools))
     protocol.add_notification_handler(
         "notifications/roots/list_changed", NotificationParams, holder.roots.forget
