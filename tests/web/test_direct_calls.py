@@ -8,6 +8,8 @@ from typing import Any
 
 import httpx2
 import pytest
+from fastmcp import Client
+from fastmcp.client.transports import StreamableHttpTransport
 from fastmcp.server.middleware import CallNext, Middleware, MiddlewareContext
 from fastmcp.tools.base import ToolResult
 from mcp_types import CallToolRequestParams
@@ -125,3 +127,16 @@ async def test_what_breaks_the_protocol_is_refused_as_by_the_library(
 ) -> None:
     refused = await ask(http, tool, arguments, capabilities=capabilities)
     assert await ask(http, tool, arguments, capabilities=capabilities, **OWN_WAY) == refused
+
+
+async def test_after_a_handshake_the_result_is_that_of_the_library(
+    http: httpx2.AsyncClient, calls: Calls
+) -> None:
+    address = StreamableHttpTransport(f"{http.base_url}/mcp")
+    async with Client(address, mode="legacy") as client:
+        for tool, arguments in (("list_projects", {}), ("get_task", {"task_id": "none"})):
+            calls.count = 0
+            direct = await client.call_tool_mcp(tool, arguments)
+            assert calls.count == 0
+            assert await client.call_tool_mcp(tool, arguments, meta=OWN_WAY) == direct
+            assert calls.count == 1

@@ -138,11 +138,10 @@ class Result:
     meta: dict[str, Any] | None = None
 
     def as_message(self, meta: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """The result as revision 2026-07-28 sends it, with further metadata."""
+        """The result as the protocol has it, with further metadata."""
         message: dict[str, Any] = {
             "content": [{"type": "text", "text": self.text}],
             "isError": self.is_error,
-            "resultType": "complete",
         }
         if self.content is not None:
             message["structuredContent"] = self.content

@@ -383,8 +383,8 @@ def server_of(holder: AppHolder, names: Iterable[str], *, closes: bool = True) -
         dereference_schemas=False,  # ours hold no references; looking for them took 30 ms a list
     )
     protocol = protocol_server(server)
-    # No parameter of ours is also a header. By itself the library lists all tools for each call over
-    # HTTP to find out.
+    # No parameter of ours is also a header. By itself the library lists all tools for that
+    # with every call over HTTP.
     protocol.get_tool_input_schema = lambda _: None
     protocol.middleware.append(DirectCalls(server, protocol, tools))
     protocol.add_notification_handler(

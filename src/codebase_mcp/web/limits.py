@@ -194,9 +194,8 @@ class LoadShedding:
         call_id = await _call_id(request) if request.url.path.endswith("/mcp") else None
         answer = error_answer(error, UNAVAILABLE)
         if call_id is not None:
-            answer = Json(
-                {"jsonrpc": "2.0", "id": call_id, "result": failure(error, "json").as_message()}
-            )
+            result = {"resultType": "complete", **failure(error, "json").as_message()}
+            answer = Json({"jsonrpc": "2.0", "id": call_id, "result": result})
         answer.headers["Connection"] = "close"
         return answer
 
