@@ -73,7 +73,7 @@ class Work:
         return ours - before[0], self._of_servers() - before[1]
 
     def _of_servers(self) -> float:
-        return sum(map(_processor_ns, self._servers)) / 1e6
+        return sum(map(processor_ns, self._servers)) / 1e6
 
 
 def parent_of(pid: int) -> int:
@@ -87,7 +87,8 @@ def children_of(pid: int) -> list[int]:
     return [int(child) for task in tasks.iterdir() for child in _words(task / "children")]
 
 
-def _processor_ns(pid: int) -> int:
+def processor_ns(pid: int) -> int:
+    """The processor time of a process's first thread."""
     return int((_words(Path(f"/proc/{pid}/schedstat")) or ["0"])[0])
 
 

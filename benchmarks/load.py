@@ -3,13 +3,15 @@
     python benchmarks/load.py [SOURCE] [--clients 100] [--seconds 60] [--http-workers 1]
                               [--pause 4] [--soak MINUTES]
 
-Indexes SOURCE (Python's standard library unless given) in a new data directory and serves it over
-HTTP, beside a server of the same framework whose one tool does nothing. Both get the same clients
-at once, one server after the other in one run: agents that pause between their calls as one does
-who reads an answer, then clients that never pause, which shows what the machine can do at most. The
-mix is that of a working agent: mostly searches, some tasks read, written and listed. Clients and
-server share the machine. Then the memory of all our processes (PSS), PostgreSQL's included: idle,
-and with ``--soak`` after one minute of load and at its end.
+Indexes SOURCE (Python's standard library unless given; an absolute path) in a new data directory
+and serves it over HTTP. First one client makes a call in this process and over HTTP, in turn: over
+HTTP it writes a request to a connection that it keeps, and parses the response. Then, beside a
+server of the same framework whose one tool does nothing, both get the same clients at once, one
+server after the other in one run: agents that pause between their calls as one does who reads an
+answer, then clients that never pause, which shows what the machine can do at most. The mix is that
+of a working agent: mostly searches, some tasks read, written and listed. Clients and server share
+the machine. Then the memory of all our processes (PSS), PostgreSQL's included: idle, and with
+``--soak`` after one minute of load and at its end.
 """
 
 from __future__ import annotations
@@ -34,8 +36,12 @@ from pathlib import Path
 from typing import Any
 
 from codebase_mcp import App
+from codebase_mcp.access.identity import Identity
 from codebase_mcp.settings.loading import Settings
-from latency import percentile
+from codebase_mcp.tools.catalog import tool_named
+from codebase_mcp.tools.reply import as_text
+from codebase_mcp.tools.server import AppHolder
+from latency import children_of, percentile, processor_ns
 from processes import held_mb
 
 PROTOCOL = "2026-07-28"
@@ -57,6 +63,9 @@ server.run(transport="http", port=int(sys.argv[1]), show_banner=False, log_level
 
 # Servers hang up after five idle seconds; as other clients do, ours trusts no connection so long.
 KEEP_ALIVE_S = 4.0
+
+# Calls of each tool in process and over HTTP; the first do not count.
+_WARM, _COMPARED = 20, 200
 
 Call = tuple[str, dict[str, Any]]
 
@@ -193,6 +202,39 @@ def show(label: str, outcome: Outcome) -> None:
         print(f"  {times} times {error}")
 
 
+async def compare(settings: Settings, port: int, pid: int, task: str) -> None:
+    """What a call takes in this process, and how much more of a server (ms)."""
+    holder, client, identity = AppHolder(settings), Client(port), Identity()
+    questions: list[dict[str, Any]] = [{"query": query, "limit": 5} for query in QUESTIONS]
+    for tool, choice in (("get_task", [{"task_id": task}]), ("search_code", questions)):
+        spec = tool_named(tool)
+        here, more, work, work_there = [], [], [], []
+        for number in range(_WARM + _COMPARED):
+            arguments = choice[number % len(choice)]
+            began, busy = time.perf_counter(), time.process_time()
+            as_text((await holder.reply(spec, arguments, identity)).as_json())
+            here.append((time.perf_counter() - began) * 1000)
+            work.append((time.process_time() - busy) * 1000)
+            busy_there = _processor_ms(pid)
+            began = time.perf_counter()
+            await client.call(tool, arguments)
+            more.append((time.perf_counter() - began) * 1000 - here[-1])
+            work_there.append(_processor_ms(pid) - busy_there)
+        p50 = [percentile(some[_WARM:], 0.5) for some in (here, more, work, work_there)]
+        print(
+            "{}: in process {:.2f} ms; HTTP, more than in process: {:.2f} ms;"
+            " processor time in process {:.2f}, of the server {:.2f}".format(tool, *p50),
+            flush=True,
+        )
+    client.close()
+    await holder.close()
+
+
+def _processor_ms(pid: int) -> float:
+    """The processor time of a server and its workers."""
+    return sum(map(processor_ns, (pid, *children_of(pid)))) / 1e6
+
+
 def free_port() -> int:
     """A port that nobody listens on."""
     with socket.socket() as taken:
@@ -245,6 +287,7 @@ async def measure(options: argparse.Namespace, data_dir: Path) -> None:
         for number in range(200):
             made = await client.call("create_task", {"title": f"Task {number}"})
             tasks.append(made["structuredContent"]["id"])
+        await compare(Settings.load(environment), port, process.pid, tasks[0])
         print(f"idle: {held_mb(str(data_dir), process.pid):.0f} MB in all processes", flush=True)
         for label, pause_s in (("pausing", options.pause), ("never pausing", 0.0)):
             for name, where, calls in (

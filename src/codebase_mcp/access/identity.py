@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
+from functools import lru_cache
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from pathlib import Path
 from typing import Literal, get_args
@@ -120,6 +121,7 @@ def peer_of(host: str | None) -> Peer:
     return "private" if address is not None and address.is_private else "public"
 
 
+@lru_cache(maxsize=1024)  # asked six times a request
 def address_of(host: str) -> IPv4Address | IPv6Address | None:
     """The address of a caller, without its scope; None if it is not an IP address.
 

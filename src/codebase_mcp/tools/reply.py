@@ -7,6 +7,7 @@ import logging
 import os
 from collections.abc import Collection, Iterator, Mapping
 from copy import copy
+from dataclasses import dataclass
 from datetime import datetime
 from functools import cache, partial
 from pathlib import Path
@@ -127,21 +128,50 @@ def output_schema(model: type[Reply]) -> dict[str, Any]:
     return schema
 
 
-def success(reply: Reply, replies: Replies) -> ToolResult:
+@dataclass(frozen=True, slots=True)
+class Result:
+    """The result of a call over MCP: a text and, for programs, the same as structured content."""
+
+    text: str
+    content: dict[str, Any] | None = None
+    is_error: bool = False
+    meta: dict[str, Any] | None = None
+
+    def as_message(self, meta: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """The result as the protocol has it, with further metadata."""
+        message: dict[str, Any] = {
+            "content": [{"type": "text", "text": self.text}],
+            "isError": self.is_error,
+        }
+        if self.content is not None:
+            message["structuredContent"] = self.content
+        if self.meta is not None or meta is not None:
+            message["_meta"] = {**(self.meta or {}), **(meta or {})}
+        return message
+
+    def for_fastmcp(self) -> ToolResult:
+        from fastmcp.tools.base import ToolResult  # noqa: PLC0415 - for a server alone
+        from mcp_types import TextContent  # noqa: PLC0415
+
+        block = TextContent(type="text", text=self.text)
+        return ToolResult([block], self.content, self.meta, self.is_error)
+
+
+def success(reply: Reply, replies: Replies, meta: dict[str, Any] | None = None) -> Result:
     """A result: as structured content and as text, or as a text to read alone."""
     if replies == "text":
-        return _result(reply.as_text())
+        return Result(reply.as_text(), meta=meta)
     content = reply.as_json()
-    return _result(as_text(content), content)
+    return Result(as_text(content), content, meta=meta)
 
 
-def failure(error: CodebaseError, replies: Replies) -> ToolResult:
+def failure(error: CodebaseError, replies: Replies) -> Result:
     """An error: as structured content and as text, or as a text to read alone."""
     shape = error.as_reply()
     if replies == "text":
-        return _result(error_text(shape), is_error=True)
+        return Result(error_text(shape), is_error=True)
     content = {"error": shape}
-    return _result(as_text(content), content, is_error=True)
+    return Result(as_text(content), content, is_error=True)
 
 
 def unexpected(error: BaseException) -> InternalError:
@@ -159,16 +189,6 @@ def unexpected(error: BaseException) -> InternalError:
 def as_text(content: dict[str, Any]) -> str:
     """A reply of JSON as it is sent, compact."""
     return json.dumps(content, ensure_ascii=False, separators=(",", ":"))
-
-
-def _result(
-    text: str, content: dict[str, Any] | None = None, *, is_error: bool = False
-) -> ToolResult:
-    from fastmcp.tools.base import ToolResult  # noqa: PLC0415 - for a server alone
-    from mcp_types import TextContent  # noqa: PLC0415
-
-    block = TextContent(type="text", text=text)
-    return ToolResult(content=[block], structured_content=content, is_error=is_error)
 
 
 # What replaces a folder of the server in an error for a remote caller.

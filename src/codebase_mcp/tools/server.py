@@ -40,9 +40,11 @@ from codebase_mcp.errors import CodebaseError, forget_locals
 from codebase_mcp.tools.callers import ClientRoots, identity_in, replies_for
 from codebase_mcp.tools.calling import AppFactory, ReportProgress, no_progress, reply_of
 from codebase_mcp.tools.catalog import tools_of, toolsets, unknown_tool
+from codebase_mcp.tools.direct import DirectCalls
 from codebase_mcp.tools.reply import (
     Replies,
     Reply,
+    Result,
     failure,
     output_schema,
     private_folders,
@@ -242,7 +244,13 @@ class ContractTool(Tool):
         return tool
 
     async def run(self, arguments: dict[str, Any]) -> ToolResult:
-        context = get_context()
+        result = await self.answer(arguments, get_context())
+        return result.for_fastmcp() if isinstance(result, Result) else result
+
+    async def answer(
+        self, arguments: dict[str, Any], context: Context
+    ) -> Result | InputRequiredToolResult:
+        """The result of a call, errors included; or a question that comes first."""
         replies = self._holder.replies_to(context)
         try:
             identity = await self._holder.caller_of(context)
@@ -251,10 +259,10 @@ class ContractTool(Tool):
             reply = await self._holder.reply(
                 self._spec, arguments, identity, context.report_progress, replies
             )
-            result = success(reply, replies)
+            meta = None
             if self._holder.result_meta is not None:
-                result.meta = await self._holder.result_meta(context, self.name, reply)
-            return result
+                meta = await self._holder.result_meta(context, self.name, reply)
+            return success(reply, replies, meta)
         except CodebaseError as error:
             forget_locals(error)
             return failure(error, replies)
@@ -330,7 +338,7 @@ class Listing(Middleware):
             access = self._access(context)
             shown = [name for name, spec in self._tools.items() if spec.is_open_to(access)]
             unknown = unknown_tool(context.message.name, shown)
-            return failure(unknown, self._replies(context))
+            return failure(unknown, self._replies(context)).for_fastmcp()
 
     def _access(self, context: MiddlewareContext[Any]) -> Access:
         within = context.fastmcp_context
@@ -344,9 +352,9 @@ class Listing(Middleware):
 def protocol_server(server: FastMCP[None]) -> Server[Any]:
     """The server of the MCP SDK, which answers messages; FastMCP has no public name for it.
 
-    Checked with fastmcp 4.1.2. Needed to serve streams of our own on stdio, and to answer for the
-    schema of one tool. If it is gone, use ``FastMCP.run_stdio_async`` and leave out the schemas:
-    then lines that are no messages get no reply, and calls over HTTP take longer.
+    Checked with fastmcp 4.1.2. Needed to serve streams of our own on stdio, and to answer calls
+    directly. If it is gone, use ``FastMCP.run_stdio_async`` and leave out `DirectCalls`: then lines
+    that are no messages get no reply, and calls take longer.
     """
     return server._mcp_server
 
@@ -364,19 +372,21 @@ def server_of(holder: AppHolder, names: Iterable[str], *, closes: bool = True) -
                 await holder.close()
 
     specs = tools_of(shown)
-    # By itself the library lists all tools to find a schema, with every call over HTTP.
-    schemas = {spec.name: spec.listed_schema() for spec in specs}
+    tools = {spec.name: ContractTool.of(spec, holder) for spec in specs}
     server = _QuickServer(
         NAME,
         instructions=instructions_for(shown),
         version=version(NAME),
-        tools=[ContractTool.of(spec, holder) for spec in specs],
+        tools=list(tools.values()),
         middleware=[Listing(holder, {spec.name: spec for spec in specs})],
         lifespan=lifespan,
         dereference_schemas=False,  # ours hold no references; looking for them took 30 ms a list
     )
     protocol = protocol_server(server)
-    protocol.get_tool_input_schema = schemas.get
+    # No parameter of ours is also a header. By itself the library lists all tools for that
+    # with every call over HTTP.
+    protocol.get_tool_input_schema = lambda _: None
+    protocol.middleware.append(DirectCalls(server, protocol, tools))
     protocol.add_notification_handler(
         "notifications/roots/list_changed", NotificationParams, holder.roots.forget
     )

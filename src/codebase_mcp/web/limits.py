@@ -28,7 +28,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import ClientDisconnect, Request
 
 from codebase_mcp.access.identity import address_of
-from codebase_mcp.errors import CodebaseError, Overloaded
+from codebase_mcp.errors import Overloaded
 from codebase_mcp.tools.callers import identity_of
 from codebase_mcp.tools.reply import failure
 from codebase_mcp.web.answers import UNAVAILABLE, Json, error_answer
@@ -194,20 +194,10 @@ class LoadShedding:
         call_id = await _call_id(request) if request.url.path.endswith("/mcp") else None
         answer = error_answer(error, UNAVAILABLE)
         if call_id is not None:
-            answer = Json({"jsonrpc": "2.0", "id": call_id, "result": _result(error)})
+            result = {"resultType": "complete", **failure(error, "json").as_message()}
+            answer = Json({"jsonrpc": "2.0", "id": call_id, "result": result})
         answer.headers["Connection"] = "close"
         return answer
-
-
-def _result(error: CodebaseError) -> dict[str, Any]:
-    """The result of a call over MCP that fails with an error."""
-    shown = failure(error, "json")
-    return {
-        "resultType": "complete",
-        "content": [block.model_dump(mode="json", exclude_none=True) for block in shown.content],
-        "structuredContent": shown.structured_content,
-        "isError": True,
-    }
 
 
 async def _call_id(request: Request) -> Any:

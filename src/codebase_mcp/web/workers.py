@@ -15,7 +15,7 @@ import signal
 import socket
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import MutableSequence, Sequence
 from multiprocessing import connection, get_context
 from multiprocessing.context import SpawnProcess
 from pathlib import Path
@@ -29,6 +29,7 @@ from codebase_mcp.tools.server import AppHolder
 from codebase_mcp.web.http import asgi_app_of
 from codebase_mcp.web.listening import serve_http
 from codebase_mcp.web.pages.apps import server_with_apps
+from codebase_mcp.web.sharing import ABSENT, Share, SharedListener
 from codebase_mcp.web.shutdown import EXIT_FORCED, LIMIT_S, Shutdown
 
 _log = logging.getLogger(__name__)
@@ -50,8 +51,10 @@ async def serve_with_workers(
     workers: list[_Worker] = []
     short_lives = 0
     try:
+        counts = get_context("spawn").RawArray("i", settings.http_workers)
         workers.extend(
-            _Worker(settings, sockets, shared, number) for number in range(settings.http_workers)
+            _Worker(settings, sockets, shared, counts, number)
+            for number in range(settings.http_workers)
         )
         while not shutdown.has_begun:
             sentinels = [worker.process.sentinel for worker in workers]
@@ -80,12 +83,19 @@ class _Worker:
     """A worker, whose process is started again when it dies; ``number`` stays the same."""
 
     def __init__(
-        self, settings: Settings, sockets: Sequence[socket.socket], shared: Path, number: int
+        self,
+        settings: Settings,
+        sockets: Sequence[socket.socket],
+        shared: Path,
+        counts: MutableSequence[int],
+        number: int,
     ) -> None:
-        self._arguments = (settings, sockets, shared, number)
+        self._arguments = (settings, sockets, shared, counts, number)
+        self._counts, self._number = counts, number
         self.start()
 
     def start(self) -> None:
+        self._counts[self._number] = ABSENT
         # Not daemonic, as daemonic processes may not have children, which index runs start.
         self.process = get_context("spawn").Process(target=_work, args=self._arguments)
         self.started = time.monotonic()
@@ -112,8 +122,14 @@ def _end(processes: Sequence[SpawnProcess]) -> None:
             process.join()
 
 
-def _work(settings: Settings, sockets: Sequence[socket.socket], shared: Path, number: int) -> None:
-    """The main function of a worker process."""
+def _work(
+    settings: Settings,
+    sockets: Sequence[socket.socket],
+    shared: Path,
+    counts: MutableSequence[int],
+    number: int,
+) -> None:
+    """The main function of a worker process; ``counts`` are the open connections of each."""
     telemetry.start(
         settings.log_level,
         settings.log_format,
@@ -122,7 +138,9 @@ def _work(settings: Settings, sockets: Sequence[socket.socket], shared: Path, nu
     )
     telemetry.enable(shared)
     try:
-        asyncio.run(_serve(settings, sockets, number))
+        share = Share(counts, number)
+        listeners = [SharedListener(listener, share) for listener in sockets]
+        asyncio.run(_serve(settings, listeners, number))
     finally:
         telemetry.end()
 
