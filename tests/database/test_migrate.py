@@ -27,9 +27,12 @@ from codebase_mcp.database.projects import (
     drop_project,
     ensure_project,
     find_project,
+    read_each,
+    read_every,
     upgrade,
 )
 from codebase_mcp.database.restore import restore_backup
+from codebase_mcp.database.transaction import Row, Statement
 from codebase_mcp.errors import ProjectNotFound
 from codebase_mcp.index.identity import repository_id_in
 from codebase_mcp.settings.loading import Settings
@@ -85,6 +88,25 @@ async def test_one_project_is_brought_up_to_date_and_the_others_stay(
     state = state_of(await upgrade(database, old_id), old_id)
     assert state == SchemaState(schema_of(old_id), LATEST, applied=LATEST - 1)
     assert state_of(await check_schemas(database, old_id), old_id).behind == 0
+
+
+async def test_many_projects_are_read_together_also_an_old_one_and_without_a_dropped_one(
+    database: Database, old_id: str, project_id: str
+) -> None:
+    old, new = await find_project(database, old_id), await ensure_project(database, project_id)
+    gone = await ensure_project(database, f"{project_id}-gone")
+    await drop_project(database, gone)
+    asked: list[Statement] = [
+        ("SELECT root FROM repository", {}),
+        ("SELECT current_schema()::text WHERE %(is_asked)s", {"is_asked": True}),
+    ]
+    of_new: list[list[Row]] = [[], [(new.schema_name,)]]
+    of_old: list[list[Row]] = [[("/src/old",)], [(old.schema_name,)]]
+    projects = [gone, new, old]
+    assert await read_each(database, projects, asked) == {new.schema_name: of_new}
+    found = await read_every(database, projects, asked)
+    assert found == {new.schema_name: of_new, old.schema_name: of_old}
+    assert await read_each(database, projects, asked) == found
 
 
 async def test_a_project_that_is_newer_keeps_no_other_from_it(

@@ -14,7 +14,7 @@ from psycopg import sql
 
 from codebase_mcp.database.backup import write_backup
 from codebase_mcp.database.connection import Database, Embedded, External
-from codebase_mcp.database.projects import Project, drop_project, ensure_project
+from codebase_mcp.database.projects import Project, drop_project, ensure_project, upgrade
 from codebase_mcp.database.queries import load_queries
 from codebase_mcp.database.restore import restore_backup
 from codebase_mcp.errors import InternalError, PermissionDenied
@@ -116,6 +116,10 @@ async def test_a_role_that_may_create_roles_keeps_projects_apart(
         assert await database.describe_roles() == grant
         plain_server.execute(f"ALTER ROLE {database_name} CREATEROLE")
         later = await Database.open(own)
+        schemas = {mine.schema_name, other.schema_name}
+        assert await later.without_role(list(schemas)) == schemas
+        await upgrade(later, None, every=True)
+        assert await later.without_role(list(schemas)) == set()
         await require_apart(later, mine, other)
         assert await later.describe_roles() == "a role per project"
         off = await Database.open(replace(own, project_roles=False))
@@ -172,7 +176,9 @@ async def test_the_role_of_a_project_is_found_without_reading_the_tables_of_all_
     async with database.catalogue(readonly=True) as tx:
         await tx.run_script("SET LOCAL enable_seqscan = off")  # a small catalogue is scanned
         rows = await tx.fetch_all(
-            f"EXPLAIN {ROLES['find_role']}", schema=project.schema_name, vector_schema="public"
+            f"EXPLAIN {ROLES['find_roles']}",
+            schemas=[project.schema_name],
+            vector_schema="public",
         )
     plan = "\n".join(row[0] for row in rows)
     assert "pg_depend_reference_index" in plan, plan

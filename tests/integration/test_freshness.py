@@ -16,7 +16,9 @@ import pytest
 from tests.git import git
 from tests.waiting import until
 
+from codebase_mcp.access.identity import Identity
 from codebase_mcp.app.app import App, SearchReport
+from codebase_mcp.app.freshness import trees
 from codebase_mcp.database.connection import Database
 from codebase_mcp.database.naming import index_lock
 from codebase_mcp.database.projects import find_project
@@ -112,6 +114,36 @@ async def test_a_second_later_another_new_file_is_found(
     (root / "new/invoices.py").write_text("def cancel_invoice(number):\n    return number\n")
 
     await eventually(app, project_id, "cancel invoice", lambda r: "new/invoices.py" in shown(r))
+
+
+async def test_where_comparing_takes_long_the_callers_tree_and_what_git_changed_come_first(
+    app: App, project_id: str, make_repo: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mine, large = make_repo(name="mine"), make_repo({"a.py": "def heron():\n    pass\n"}, "large")
+    git(large, "init")
+    git(large, "add", ".")
+    git(large, "commit", "-m", "first")
+    for tree in (mine, large):
+        await app.index(tree, project_id)
+    here = Identity(directory=mine)
+    monkeypatch.setattr(trees, "FRESH_S", 0.0)
+    monkeypatch.setattr(
+        trees, "_timed", lambda scan: (scan(), 1e6 * ("large" in scan.__self__.location(b"")))
+    )
+    for _ in range(3):  # the first compares with the index, the others tell what that takes
+        assert (await app.search("heron", project_id, identity=here)).index.state == "ready"
+    (mine / "stork.py").write_text("def stork():\n    return 1\n")
+    (large / "crane.py").write_text("def crane():\n    return 1\n")
+
+    report = await app.search("stork crane", project_id, identity=here)
+    assert "stork.py" in shown(report)
+    assert "crane.py" not in shown(report)
+    assert report.index.state == "unchecked"
+
+    git(large, "add", ".")
+    report = await app.search("stork crane", project_id, identity=here)
+    assert {"stork.py", "crane.py"} <= shown(report).keys()
+    assert report.index.state == "ready"
 
 
 async def test_lines_that_were_edited_away_are_never_shown(

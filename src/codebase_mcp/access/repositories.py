@@ -12,9 +12,15 @@ from pathlib import Path
 from codebase_mcp.access.context_file import FILE_NAME
 from codebase_mcp.database.connection import Database
 from codebase_mcp.database.naming import Project
-from codebase_mcp.database.projects import list_projects
+from codebase_mcp.database.projects import list_projects, read_each
 from codebase_mcp.errors import InternalError, NotFound
-from codebase_mcp.index.inventory import RepositoryFacts, load_inventory, load_roots
+from codebase_mcp.index.inventory import (
+    ROOTS,
+    RepositoryFacts,
+    load_inventory,
+    load_roots,
+    roots_of,
+)
 from codebase_mcp.source.git_directory import git_repository_at, work_tree_of
 
 # A folder without git and without any of these files is indexed by itself only up to this size: it
@@ -96,11 +102,17 @@ async def indexed_repositories(database: Database) -> list[IndexedIn]:
 
     A command may ask for it among a thousand projects, so no role of a project is looked up.
     """
+    projects = await list_projects(database)
+    at_once = await read_each(database, projects, [ROOTS])
     found = list[IndexedIn]()
-    for project in await list_projects(database):
+    for project in projects:
+        if project.schema_name in at_once:
+            [rows] = at_once[project.schema_name]
+            found += [IndexedIn(project, *place) for place in roots_of(rows)]
+            continue
         with suppress(InternalError):  # dropped meanwhile
             async with database.unmigrated(project.schema_name, readonly=True) as tx:
-                found += [IndexedIn(project, *row) for row in await load_roots(tx)]
+                found += [IndexedIn(project, *place) for place in await load_roots(tx)]
     return found
 
 

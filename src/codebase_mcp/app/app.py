@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -45,11 +45,11 @@ from codebase_mcp.database.projects import (
     list_projects,
     page_id,
     page_of_projects,
+    read_every,
 )
 from codebase_mcp.embedding.models import Models
-from codebase_mcp.errors import ProjectNotFound
 from codebase_mcp.index.identity import PROGRAM_VERSION
-from codebase_mcp.index.inventory import load_inventory
+from codebase_mcp.index.inventory import INVENTORY, inventory_of
 from codebase_mcp.index.plan import RunRequest
 from codebase_mcp.index.queue import JobQueue
 from codebase_mcp.search.memory_indexes import MemoryIndexes
@@ -431,15 +431,13 @@ class App:
 
     async def projects(self, chosen: Sequence[Project] | None = None) -> list[ProjectFacts]:
         """Some projects, or all of them, with their repositories."""
-        facts = []
-        for project in await list_projects(self.database) if chosen is None else chosen:
-            with suppress(ProjectNotFound):  # dropped meanwhile
-                async with (
-                    self.resolver.raise_not_found_if_dropped(project, "explicit"),
-                    self.database.transaction(project, readonly=True) as tx,
-                ):
-                    facts.append(ProjectFacts(project, await load_inventory(tx)))
-        return facts
+        listed = await list_projects(self.database) if chosen is None else chosen
+        found = await read_every(self.database, listed, INVENTORY)
+        return [
+            ProjectFacts(project, inventory_of(found[project.schema_name]))
+            for project in listed
+            if project.schema_name in found  # else it was dropped meanwhile
+        ]
 
     async def list_projects(self, paging: Paging, identity: Identity = ANONYMOUS) -> Page[Project]:
         """A page of the projects that a caller sees, newest first."""

@@ -124,7 +124,7 @@ class ContextSearch:
             refs: Mapping[str, str] = {}
             ids = scope.snapshot_ids
             if question.ref is None or question.ref == WORKTREE:
-                await self._app.freshness.follow(project, ids)
+                await self._app.freshness.follow(project, ids, first=scope.first)
             else:
                 chosen = await self._app.views.choose_one(project, question.ref, scope.only)
                 ids, refs = chosen.snapshot_ids, chosen.names

@@ -168,7 +168,7 @@ class ExactSearch:
     ) -> ChosenViews | None:
         """The snapshots of a ref; None for the files on disk, whose index is updated first."""
         if ref is None or ref == WORKTREE:
-            await self._freshness.follow(project, scope.snapshot_ids)
+            await self._freshness.follow(project, scope.snapshot_ids, first=scope.first)
             return None
         chosen = await self._views.choose(project, ref, scope.only)
         if scope.trees and not chosen.snapshot_ids:

@@ -172,7 +172,7 @@ class Symbols:
         """The states of the question's ref, by repository; None for the files on disk."""
         ref = question.ref
         if ref is None or ref == WORKTREE:
-            await self._freshness.follow(project, scope.snapshot_ids)
+            await self._freshness.follow(project, scope.snapshot_ids, first=scope.first)
             return None
         return await self._views.choose_one(project, ref, scope.only)
 

@@ -19,7 +19,14 @@ from psycopg import sql
 
 from codebase_mcp.database.faults import Advice, translated
 from codebase_mcp.database.locks import HeldLocks, ProjectTryLocks, SessionLocks
-from codebase_mcp.database.migrate import ProjectRole, Scope, find_role, make_role, migrate
+from codebase_mcp.database.migrate import (
+    ProjectRole,
+    Scope,
+    find_role,
+    find_roles,
+    make_role,
+    migrate,
+)
 from codebase_mcp.database.naming import Project, schema_of
 from codebase_mcp.database.pool import (
     Connection,
@@ -198,6 +205,15 @@ class Database:
         async with self.catalogue(readonly=True) as transaction:
             schema = schema_of(None)
             return (await find_role(transaction, schema, await self.vector_schema())).in_words()
+
+    async def without_role(self, schemas: Sequence[str]) -> set[str]:
+        """The schemas of projects whose role is missing or incomplete, and can be made."""
+        if not self._has_roles:
+            return set()
+        vector_schema = await self.vector_schema()
+        async with self.catalogue(readonly=True) as transaction:
+            roles = await find_roles(transaction, schemas, vector_schema)
+        return {role.schema for role in roles if role.is_worth_making}
 
     async def vacuum(self, project: Project, tables: Iterable[str]) -> None:
         """Remove deleted rows from the pages of some tables; searches continue meanwhile."""

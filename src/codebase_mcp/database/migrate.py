@@ -35,6 +35,8 @@ Scope = Literal["catalogue", "project"]
 _SQL = load_queries("codebase_mcp.database", "migrate.sql")
 _ROLES = load_queries("codebase_mcp.database", "roles.sql")
 
+READ_LEDGER = _SQL["read_ledger"]
+
 _FILE_NAME = re.compile(r"(\d{4})_(\w+)\.sql")
 _STATEMENT_END = re.compile(r";\s*(?:\n|\Z)")
 
@@ -139,7 +141,7 @@ async def read_ledger(transaction: Transaction, schema: str) -> list[tuple[int, 
             hint="Connect as the role that created it, or let that role grant its privileges.",
             details={"schema_name": schema},
         )
-    return [(row[0], row[1]) for row in await transaction.fetch_all(_SQL["read_ledger"])]
+    return [(row[0], row[1]) for row in await transaction.fetch_all(READ_LEDGER)]
 
 
 def pending(
@@ -220,8 +222,18 @@ class ProjectRole:
 
 async def find_role(tx: Transaction, schema: str, vector_schema: str) -> ProjectRole:
     """The role of a project's schema, as it is now."""
-    [row] = await tx.fetch_all(_ROLES["find_role"], schema=schema, vector_schema=vector_schema)
-    return ProjectRole(*row)
+    [role] = await find_roles(tx, [schema], vector_schema)
+    return role
+
+
+async def find_roles(
+    tx: Transaction, schemas: Sequence[str], vector_schema: str
+) -> list[ProjectRole]:
+    """The roles of some schemas, in any order."""
+    rows = await tx.fetch_all(
+        _ROLES["find_roles"], schemas=list(schemas), vector_schema=vector_schema
+    )
+    return [ProjectRole(*row) for row in rows]
 
 
 async def make_role(tx: Transaction, schema: str, vector_schema: str) -> ProjectRole:

@@ -7,13 +7,15 @@ migrates at once, so that an administrator can do so with a more privileged role
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
 from codebase_mcp.database.connection import Database
 from codebase_mcp.database.migrate import (
+    READ_LEDGER,
     Scope,
     drop_role,
     known_migrations,
@@ -23,7 +25,7 @@ from codebase_mcp.database.migrate import (
 )
 from codebase_mcp.database.naming import DEFAULT_ID, Project, schema_of, validate_project_id
 from codebase_mcp.database.queries import load_queries
-from codebase_mcp.database.transaction import Transaction
+from codebase_mcp.database.transaction import Row, Statement, Transaction
 from codebase_mcp.errors import (
     CodebaseError,
     Conflict,
@@ -35,6 +37,11 @@ from codebase_mcp.errors import (
 # PostgreSQL ends a deadlock by failing a transaction with this state.
 _DEADLOCK = "40P01"
 _DROP_ATTEMPTS = 3
+
+# How many projects are read in one transaction, as each adds some thirty locks to a table that all
+# share, and with how many connections: most of the time PostgreSQL reads its catalogue of tables.
+_AT_ONCE = 20
+_CONNECTIONS = 2
 
 _QUERIES = load_queries("codebase_mcp.database", "projects.sql")
 
@@ -108,6 +115,69 @@ async def list_projects(db: Database) -> list[Project]:
     """All projects, newest first."""
     async with db.catalogue() as transaction:
         return [Project(*row) for row in await transaction.fetch_all(_QUERIES["list_projects"])]
+
+
+async def read_every(
+    db: Database, projects: Sequence[Project], statements: Sequence[Statement]
+) -> dict[str, list[list[Row]]]:
+    """The rows of statements in each project that exists, by schema, migrated where needed."""
+    found = await read_each(db, projects, statements)
+    left = [project for project in projects if project.schema_name not in found]
+    existing = {project.schema_name for project in await list_projects(db)} if left else set()
+    for project in left:
+        if project.schema_name in existing:  # else it was dropped meanwhile
+            async with db.transaction(project, readonly=True) as tx:
+                found[project.schema_name] = await tx.fetch_many(statements)
+    return found
+
+
+async def read_each(
+    db: Database, projects: Sequence[Project], statements: Sequence[Statement] = ()
+) -> dict[str, list[list[Row]]]:
+    """The rows of statements in each of many projects, by schema, in a few round trips.
+
+    Projects that have to be migrated first, were dropped meanwhile or may not be read are left out.
+    """
+    waiting = [projects[start : start + _AT_ONCE] for start in range(0, len(projects), _AT_ONCE)]
+    found: dict[str, list[list[Row]]] = {}
+
+    async def read_waiting() -> None:
+        while waiting:
+            found.update(await _read_batch(db, waiting.pop(), statements))
+
+    await asyncio.gather(*(read_waiting() for _ in range(_CONNECTIONS)))
+    return found
+
+
+async def _read_batch(
+    db: Database, projects: Sequence[Project], statements: Sequence[Statement]
+) -> dict[str, list[list[Row]]]:
+    latest = [(migration.version, migration.checksum) for migration in known_migrations("project")]
+    try:
+        async with db.unmigrated("pg_catalog", readonly=True) as tx:
+            schemas = [project.schema_name for project in projects]
+            ledgers = await _fetch_from_each(tx, schemas, [(READ_LEDGER, {})])
+            current = [schema for schema in schemas if ledgers[schema] == [latest]]
+            return await _fetch_from_each(tx, current, statements)
+    except (InternalError, PermissionDenied):
+        if len(projects) == 1:
+            return {}
+        each = [await _read_batch(db, [project], statements) for project in projects]
+        return {schema: rows for found in each for schema, rows in found.items()}
+
+
+async def _fetch_from_each(
+    tx: Transaction, schemas: Sequence[str], statements: Sequence[Statement]
+) -> dict[str, list[list[Row]]]:
+    """The rows of statements in each schema, in a single round trip."""
+    queries: list[Statement] = []
+    for schema in schemas:
+        queries += [(_QUERIES["enter_schema"], {"schema": schema}), *statements]
+    rows, size = await tx.fetch_many(queries), 1 + len(statements)
+    return {
+        schema: rows[number * size + 1 : (number + 1) * size]
+        for number, schema in enumerate(schemas)
+    }
 
 
 async def page_of_projects(
@@ -267,7 +337,13 @@ async def check_schemas(
         if project_id is not None:
             await find_project(db, project_id)
         projects = [project for project in projects if project.project_id == project_id]
-    return [catalogue] + [await _state(db, "project", project.schema_name) for project in projects]
+    current, version = await read_each(db, projects), len(known_migrations("project"))
+    return [catalogue] + [
+        SchemaState(project.schema_name, version)
+        if project.schema_name in current
+        else await _state(db, "project", project.schema_name)
+        for project in projects
+    ]
 
 
 async def upgrade(
@@ -284,14 +360,19 @@ async def upgrade(
     applied = await db.migrate("catalogue", db.catalogue_schema)
     done = [SchemaState(db.catalogue_schema, len(known_migrations("catalogue")), applied=applied)]
     projects = await list_projects(db) if every else [await find_project(db, project_id)]
+    version = len(known_migrations("project"))
+    current = await read_each(db, projects)
+    ready = current.keys() - await db.without_role(list(current))
     for project in projects:
+        if project.schema_name in ready:
+            done.append(SchemaState(project.schema_name, version))
+            continue
         before = await _state(db, "project", project.schema_name)
         try:
             applied = await db.migrate("project", project.schema_name)
         except CodebaseError as error:
             done.append(SchemaState(project.schema_name, before.version, problem=error.message))
         else:
-            version = len(known_migrations("project"))
             done.append(SchemaState(project.schema_name, version, applied=applied))
     return done
 

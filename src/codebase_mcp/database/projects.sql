@@ -16,6 +16,10 @@ SELECT project_id, schema_name, created_at, name, description
 FROM project
 ORDER BY created_at DESC, schema_name
 
+-- name: enter_schema
+-- Read the tables of this schema alone, until the transaction ends.
+SELECT pg_catalog.set_config('search_path', pg_catalog.quote_ident(%(schema)s), true)
+
 -- name: page_of_projects
 -- A page of these projects, newest first; schemas have no UUID, so a hash of the name breaks ties.
 SELECT p.project_id, p.schema_name, p.created_at, p.name, p.description

@@ -1,14 +1,16 @@
--- name: find_role
--- The role of a project's schema: its name, whether it exists, whether this session may set it,
+-- name: find_roles
+-- The role of each of these schemas of projects: its name, whether it exists, whether this session may set it,
 -- whether its grants are complete, whether it reaches pgvector, and by a grant of its own; whether
 -- we may make and drop roles, whether this is a Citus cluster, and our own role. Roles belong to
 -- the whole server, so the name holds the number of the database. The tables of a schema are those
 -- that depend on it: pg_class has no index for that, and 100 rows for each project.
 WITH wanted AS (
     SELECT
-        format('cbm_%%s_%%s', lpad(to_hex(d.oid::bigint), 8, '0'), substr(%(schema)s, 9)) AS name,
+        s.schema,
+        format('cbm_%%s_%%s', lpad(to_hex(d.oid::bigint), 8, '0'), substr(s.schema, 9)) AS name,
         current_setting('server_version_num')::integer >= 160000 AS has_set_option
     FROM pg_catalog.pg_database AS d
+    CROSS JOIN unnest(%(schemas)s::text[]) AS s (schema)
     WHERE d.datname = current_database()
 )
 SELECT
@@ -39,12 +41,12 @@ SELECT
         OR coalesce(pg_has_role(me.oid, r.oid, 'MEMBER WITH ADMIN OPTION'), false),
     to_regproc('pg_catalog.citus_schema_distribute') IS NOT NULL,
     me.rolname,
-    %(schema)s::text,
+    wanted.schema,
     %(vector_schema)s::text
 FROM wanted
 JOIN pg_catalog.pg_roles AS me ON me.rolname = current_user
 LEFT JOIN pg_catalog.pg_roles AS r ON r.rolname = wanted.name
-LEFT JOIN pg_catalog.pg_namespace AS n ON n.nspname = %(schema)s
+LEFT JOIN pg_catalog.pg_namespace AS n ON n.nspname = wanted.schema
 LEFT JOIN pg_catalog.pg_namespace AS v ON v.nspname = %(vector_schema)s
 
 -- name: create

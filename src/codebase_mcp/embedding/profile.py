@@ -106,6 +106,7 @@ class Profile:
         return _numbers(self.version) > _numbers(version)
 
 
+@cache
 def _numbers(version: str) -> tuple[int, ...]:
     """``2.10.3`` as comparable numbers; a version without numbers is the oldest."""
     return tuple(int(number) for number in re.findall(r"\d+", version))

@@ -13,9 +13,15 @@ from uuid import UUID
 
 from codebase_mcp.database.connection import Transaction
 from codebase_mcp.database.queries import load_queries
+from codebase_mcp.database.transaction import Row, Statement
 from codebase_mcp.embedding.profile import Profile
 
 _SQL = load_queries("codebase_mcp.index", "inventory.sql")
+
+INVENTORY: Sequence[Statement] = [
+    (_SQL[name], {}) for name in ("repositories", "languages", "encoding_counts")
+]
+ROOTS: Statement = (_SQL["roots"], {})
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,9 +76,12 @@ class RepositoryDetails:
 
 async def load_inventory(tx: Transaction) -> tuple[RepositoryFacts, ...]:
     """All repositories of the project, by root."""
-    repositories, *counts = await tx.fetch_many(
-        [(_SQL[name], {}) for name in ("repositories", "languages", "encoding_counts")]
-    )
+    return inventory_of(await tx.fetch_many(INVENTORY))
+
+
+def inventory_of(rows: Sequence[Sequence[Row]]) -> tuple[RepositoryFacts, ...]:
+    """The repositories of a project, from the rows of the statements ``INVENTORY``."""
+    repositories, *counts = rows
     languages, encodings = map(_by_repository, counts)
     return tuple(
         RepositoryFacts(
@@ -120,7 +129,11 @@ async def load_repositories(tx: Transaction) -> list[RepositoryName]:
 
 async def load_roots(tx: Transaction) -> list[tuple[Path, datetime]]:
     """The directories of a project's repositories, and when each was indexed."""
-    rows = await tx.fetch_all(_SQL["roots"])
+    return roots_of(await tx.fetch_all(ROOTS[0]))
+
+
+def roots_of(rows: Iterable[Row]) -> list[tuple[Path, datetime]]:
+    """The same from the rows of the statement ``ROOTS``."""
     return [(Path(root), indexed_at) for root, indexed_at in rows if indexed_at is not None]
 
 

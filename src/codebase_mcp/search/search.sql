@@ -6,6 +6,44 @@ AND (%(languages)s::text[] IS NULL OR f.language = ANY(%(languages)s))
 AND (%(kinds)s::text[] IS NULL OR f.kind = ANY(%(kinds)s))
 AND (%(directory)s::text IS NULL OR f.path ~ %(directory)s)
 
+-- fragment: is_in_scope
+-- Whether a file of the text of chunk c passes the filters. Where the snapshots have few files, those
+-- that pass are put into a hash table once, which takes a fiftieth of the time. Else each chunk is
+-- tested, with a LIMIT: as a join, a generic plan would begin with all files. Few snapshots have a base,
+-- and looking for one takes most of the time of a test.
+CASE
+    WHEN (
+        SELECT count(*)
+        FROM (
+            SELECT
+            FROM view_file
+            WHERE snapshot_id = ANY(%(snapshots)s::bigint[])
+            LIMIT 10001
+        ) AS counted
+    ) <= 10000
+    THEN c.blob_id IN (SELECT f.blob_id FROM view_file AS f WHERE {passes_filters} LIMIT 10000)
+    ELSE (
+        SELECT true
+        FROM file AS f
+        WHERE f.blob_id = c.blob_id
+          AND {passes_filters}
+        LIMIT 1
+    ) IS TRUE OR (
+        EXISTS (
+            SELECT
+            FROM snapshot
+            WHERE id = ANY(%(snapshots)s::bigint[]) AND base_id IS NOT NULL
+        )
+        AND (
+            SELECT true
+            FROM view_file AS f
+            WHERE f.blob_id = c.blob_id
+              AND {passes_filters}
+            LIMIT 1
+        )
+    )
+END
+
 -- fragment: no_field
 -- Of definition s: it names its lines, as a field does not (model.FIELD_KINDS).
 s.kind <> ALL ('{attribute,entry,enumerator,field,item}'::text[])
@@ -159,21 +197,14 @@ ORDER BY distance + expansion, blob_id, ordinal
 LIMIT %(limit)s;
 
 -- name: words_filtered
--- The same where many texts pass them. The condition with a LIMIT is tested chunk by chunk; as a
--- join, a generic plan would begin with all files.
+-- The same where many texts pass them.
 SELECT blob_id, ordinal, distance, expansion
 FROM (
     SELECT c.blob_id, c.ordinal, c.lex <#> %(query)s::sparsevec AS distance,
            c.lex <#> %(expansion)s::sparsevec AS expansion
     FROM chunk AS c
     WHERE c.terms && %(rare)s::integer[]
-      AND (
-          SELECT true
-          FROM view_file AS f
-          WHERE f.blob_id = c.blob_id
-            AND {passes_filters}
-          LIMIT 1
-      )
+      AND {is_in_scope}
     OFFSET 0
 ) AS found
 ORDER BY distance + expansion, blob_id, ordinal
@@ -210,13 +241,7 @@ FROM (
                c.lex <#> %(expansion)s::sparsevec AS expansion
         FROM chunk AS c
         WHERE (c.terms @> %(rare)s::integer[] OR c.terms && %(rare_expansion)s::integer[])
-          AND (
-              SELECT true
-              FROM view_file AS f
-              WHERE f.blob_id = c.blob_id
-                AND {passes_filters}
-              LIMIT 1
-          )
+          AND {is_in_scope}
         OFFSET 0
     ) AS matching
     ORDER BY blob_id, ordinal
@@ -226,15 +251,27 @@ ORDER BY distance + expansion, blob_id, ordinal
 LIMIT %(limit)s;
 
 -- name: holding_count
--- How many chunks hold one of some terms, up to a number.
-SELECT count(*)
-FROM (
-    SELECT
-    FROM chunk AS c
-    WHERE c.terms && %(terms)s::integer[]
-      AND c.blob_id NOT IN (SELECT unnest(%(hidden)s::bigint[]))
-    LIMIT %(most)s
-) AS held;
+-- How many chunks hold one of some terms, up to a number. Often one term alone is in as many.
+SELECT CASE
+    WHEN EXISTS (
+        SELECT
+        FROM term_frequency
+        WHERE term = ANY(%(terms)s::integer[])
+        GROUP BY term
+        HAVING sum(chunks) >= %(most)s
+    )
+    THEN %(most)s
+    ELSE (
+        SELECT count(*)
+        FROM (
+            SELECT
+            FROM chunk AS c
+            WHERE c.terms && %(terms)s::integer[]
+              AND c.blob_id NOT IN (SELECT unnest(%(hidden)s::bigint[]))
+            LIMIT %(most)s
+        ) AS held
+    )
+END;
 
 -- name: holding_count_in_texts
 -- The same among the few texts that pass the filters.
@@ -264,13 +301,7 @@ FROM (
     SELECT
     FROM chunk AS c
     WHERE c.terms && %(terms)s::integer[]
-      AND (
-          SELECT true
-          FROM view_file AS f
-          WHERE f.blob_id = c.blob_id
-            AND {passes_filters}
-          LIMIT 1
-      )
+      AND {is_in_scope}
     LIMIT %(most)s
 ) AS held;
 
@@ -376,32 +407,20 @@ LIMIT %(limit)s;
 SELECT blob_id, ordinal, distance
 FROM (
     (
-        SELECT v.blob_id, v.ordinal, v.dense::halfvec({dimension}) <#> %(vector)s::halfvec({dimension}) AS distance
-        FROM chunk_vector AS v
-        WHERE v.profile_id = {profile_id} AND v.added <= {sealed}
-          AND (
-              SELECT true
-              FROM view_file AS f
-              WHERE f.blob_id = v.blob_id
-                AND {passes_filters}
-              LIMIT 1
-          )
+        SELECT c.blob_id, c.ordinal, c.dense::halfvec({dimension}) <#> %(vector)s::halfvec({dimension}) AS distance
+        FROM chunk_vector AS c
+        WHERE c.profile_id = {profile_id} AND c.added <= {sealed}
+          AND {is_in_scope}
         ORDER BY distance
         LIMIT %(limit)s
     )
     UNION ALL
     (
-        SELECT v.blob_id, v.ordinal, v.dense <#> %(vector)s::halfvec AS distance
-        FROM chunk_vector AS v
-        WHERE v.profile_id = {profile_id} AND v.added > {sealed}
-          AND (
-              SELECT true
-              FROM view_file AS f
-              WHERE f.blob_id = v.blob_id
-                AND {passes_filters}
-              LIMIT 1
-          )
-        ORDER BY distance, v.blob_id, v.ordinal
+        SELECT c.blob_id, c.ordinal, c.dense <#> %(vector)s::halfvec AS distance
+        FROM chunk_vector AS c
+        WHERE c.profile_id = {profile_id} AND c.added > {sealed}
+          AND {is_in_scope}
+        ORDER BY distance, c.blob_id, c.ordinal
         LIMIT %(limit)s
     )
 ) AS near

@@ -17,6 +17,7 @@ from codebase_mcp.model import RACY_NS
 from codebase_mcp.source.classify import classify
 from codebase_mcp.source.git import commit_at_head, external_rule_files
 from codebase_mcp.source.git_directory import (
+    Checkout,
     GitRepository,
     git_repository_at,
     is_git_directory,
@@ -279,6 +280,8 @@ class CommitScan:
 
     def __init__(self, repository: GitRepository) -> None:
         self._repository = repository
+        self._checkout = Checkout(repository.root)
+        self._checkout.has_changed()  # from now on
         self._commit = commit_at_head(repository)
 
     def changes(self) -> TreeChanges:
@@ -289,7 +292,7 @@ class CommitScan:
         """
         if not is_real_directory(self._repository.root):
             raise FileNotFoundError(str(self._repository.root))
-        if commit_at_head(self._repository) == self._commit:
+        if not self._checkout.has_changed() or commit_at_head(self._repository) == self._commit:
             return TreeChanges()
         return TreeChanges(count=1, needs_full_run=True, has_new_rules=True)
 

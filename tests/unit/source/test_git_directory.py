@@ -13,6 +13,7 @@ from codebase_mcp.errors import InvalidInput
 from codebase_mcp.source.commit_log import find_tip
 from codebase_mcp.source.git import head_of
 from codebase_mcp.source.git_directory import (
+    Checkout,
     GitRepository,
     git_dir_of,
     git_repository_at,
@@ -292,3 +293,38 @@ def test_a_device_posing_as_an_ignore_file_is_not_read(repository: Path, git: Gi
     write(repository, "a.py")
     git(repository, "config", "core.excludesFile", "/dev/zero")
     assert paths_in(repository) == ["a.py"]
+
+
+@pytest.mark.parametrize("kind", ["own", "linked", "bare"])
+def test_a_checkout_changes_with_each_commit_and_checkout_and_not_with_a_file(
+    other: Path, git: Git, tmp_path: Path, kind: str
+) -> None:
+    root = linked(other, git, tmp_path / "linked") if kind == "linked" else other
+    if kind == "bare":
+        git(tmp_path, "clone", "--bare", str(other), "bare.git")
+        root = tmp_path / "bare.git"
+    checkout = Checkout(root)
+    assert checkout.has_changed()
+    write(root, "unrelated.py")
+    assert not checkout.has_changed()
+    steps = [("commit", "--allow-empty", "-m", "x"), ("checkout", "-b", "next")]
+    if kind == "bare":
+        git(other, "commit", "--allow-empty", "-m", "x")
+        branch = git(root, "symbolic-ref", "HEAD").decode().strip()
+        steps = [("fetch", str(other), f"HEAD:{branch}"), ("symbolic-ref", "HEAD", "refs/heads/x")]
+    for step in steps:
+        git(root, *step)
+        assert checkout.has_changed(), step
+        assert not checkout.has_changed()
+
+
+def test_a_directory_that_becomes_a_repository_has_a_changed_checkout(
+    tmp_path: Path, git: Git
+) -> None:
+    checkout = Checkout(tmp_path)
+    assert checkout.has_changed()
+    assert not checkout.has_changed()
+    git(tmp_path, "init")
+    assert checkout.has_changed()
+    git(tmp_path, "commit", "--allow-empty", "-m", "first")
+    assert checkout.has_changed()

@@ -27,6 +27,7 @@ from codebase_mcp.errors import CodebaseError
 from codebase_mcp.index.identity import blob_id_of_content
 from codebase_mcp.index.plan import ATTRIBUTES, StoredFile, make_plan
 from codebase_mcp.model import SourceFile
+from codebase_mcp.source.git_directory import Checkout
 from codebase_mcp.source.open_file import is_real_directory
 from codebase_mcp.source.read import Content, SourceText
 from codebase_mcp.source.selection import Selection
@@ -106,16 +107,16 @@ class IndexedTrees:
             return await load_trees(tx)
 
     async def recent(
-        self, project: Project, *, reload: bool = False, include: UUID | None = None
+        self, project: Project, *, reload: bool = False, include: Collection[UUID] = ()
     ) -> list[Tree]:
         """The trees as they were within the last second; loaded again during an index run.
 
-        They are also loaded again if the repository ``include`` is not among them.
+        They are also loaded again if a repository of ``include`` is not among them.
         """
         now = time.monotonic()
         loaded_at, trees = self._loaded.get(project.schema_name, (-FRESH_S, []))
         is_old = now - loaded_at >= FRESH_S or any(tree.is_running for tree in trees)
-        is_missing = include is not None and include not in {tree.repository_id for tree in trees}
+        is_missing = not {tree.repository_id for tree in trees}.issuperset(include)
         if reload or is_old or is_missing:
             trees = await self.load(project)
             self._loaded[project.schema_name] = now, trees
@@ -200,6 +201,10 @@ log = logging.getLogger(__name__)
 # How long to wait after a failed update.
 FAILURE_PAUSE_S = 10.0
 
+# A tree in which files have changed within this time is checked more often than others.
+_ACTIVE_S = 600.0
+_ACTIVE_WEIGHT = 10
+
 # If more files than this have new times, their content is not compared: the index run reads them
 # anyway.
 MOST_READ = 300
@@ -212,9 +217,9 @@ class TreeCheck:
     """The state of a tree in this process; ``tree`` is its newest record.
 
     ``count`` files differ from the index. Before ``not_before`` no check is needed, unless git has
-    changed the files: ``checkout`` is git's state at the last check. ``is_trusted`` says that the
-    last check has ended. With ``only_once`` no scan is kept for a second check. ``threads`` run
-    the file access.
+    changed the files. ``is_trusted`` says that the last check has ended, ``took_s`` the processor
+    time that comparing the files took, ``is_postponed`` that there was no time for the next check
+    yet. With ``only_once`` no scan is kept for a second check. ``threads`` run the file access.
     """
 
     project: Project
@@ -228,14 +233,18 @@ class TreeCheck:
     not_before: float = 0.0
     checked_at: datetime | None = None
     is_trusted: bool = False
-    checkout: tuple[object, ...] = ()
+    took_s: float = 0.0
+    is_postponed: bool = False
+    _checkout: Checkout | None = None
     _started_at: float = 0.0
+    _changed_at: float = 0.0
     _scan: TreeScan | CommitScan | None = None
     _selection: Selection | None = None
 
     def start(self, *, compare: bool = True, only_check: bool = False) -> None:
         """Compare the tree and update its index, in the background."""
         self._started_at = time.monotonic()
+        self.is_postponed = False
         with no_stopwatch():
             self.task = asyncio.create_task(self._run(compare=compare, only_check=only_check))
 
@@ -244,12 +253,29 @@ class TreeCheck:
         is_young = time.monotonic() - self._started_at < budget_s
         return {self.task} if self.task is not None and is_young else set()
 
+    def has_new_checkout(self) -> bool:
+        """Whether git may have changed the files since the last call; reads the times of files."""
+        if self._checkout is None:
+            self._checkout = Checkout(self.tree.root)
+        return self._checkout.has_changed()
+
+    def waited_s(self, now: float) -> float:
+        """The seconds since the last check began."""
+        return now - self._started_at
+
+    def urgency(self, now: float) -> float:
+        """How urgent another check is: the seconds since the last, more after a recent change."""
+        is_active = now - self._changed_at < _ACTIVE_S
+        return self.waited_s(now) * (_ACTIVE_WEIGHT if is_active else 1)
+
     async def _run(self, *, compare: bool, only_check: bool) -> None:
         root = self.tree.root
         try:
             if compare:
                 await self._compare_tree()
             must_run = not self.tree.is_complete or self.tree.files_pending > 0
+            if self.pending:
+                self._changed_at = time.monotonic()
             while not only_check and (must_run or self.pending):
                 await self.pending.index(self.trees, self.project, root)
                 self.count = len(self.pending.paths)
@@ -295,7 +321,7 @@ class TreeCheck:
         await self._list_differences(None)
 
     async def _compare_again(self, scan: TreeScan | CommitScan) -> None:
-        changes = await self._in_thread(scan.changes)
+        changes, self.took_s = await self._in_thread(_timed, scan.changes)
         if changes.has_new_rules:  # a full run reads the new rules
             self._scan = None
             self.pending.needs_full_run = True
@@ -320,6 +346,12 @@ class TreeCheck:
 
     async def _in_thread(self, work: Callable[..., T], *arguments: object) -> T:
         return await asyncio.get_running_loop().run_in_executor(self.threads, work, *arguments)
+
+
+def _timed(work: Callable[[], T]) -> tuple[T, float]:
+    """A result, and the processor time that it took."""
+    began = time.thread_time()
+    return work(), time.thread_time() - began
 
 
 def differences(

@@ -1,6 +1,8 @@
 """Is a search result up to date? The index is compared with the files before and after each search.
 
 Before the search all trees are checked, at most once a second and as far as a time budget allows.
+Comparing many files takes a share of a processor at most: then the caller's tree and those with
+recent changes are checked first, and others later.
 After it the lines of every hit are compared with their file. If hits have changed, the changes are
 indexed and the search runs once more. Hits whose lines have changed are not shown. An update that
 takes longer continues in the background, and the next search sees it. A tree that some process
@@ -31,7 +33,6 @@ from codebase_mcp.model import WORKTREE
 from codebase_mcp.search.scope import ScopedSnapshot
 from codebase_mcp.search.search import BY_DEFAULT, Answer, Request, SearchedSnapshots, Searcher
 from codebase_mcp.search.verify import Verified, Verifier
-from codebase_mcp.source.git_directory import checkout_state
 from codebase_mcp.telemetry.stopwatch import no_stopwatch, step
 
 log = logging.getLogger(__name__)
@@ -40,6 +41,9 @@ log = logging.getLogger(__name__)
 _LEAST_SHARE = 0.5
 
 _THREADS = 2
+
+# The share of one processor that comparisons of files may take while searches follow each other.
+_SHARE = 0.1
 
 # An exact search waits this long for a check of the files to end.
 _MOST_WAIT_S = 5.0
@@ -81,8 +85,11 @@ class Freshness:
     _only_once: bool = False
     _verifier: Verifier = field(default_factory=Verifier)
     _checks: dict[tuple[str, UUID], TreeCheck] = field(default_factory=dict)
-    _checkouts: asyncio.Future[list[tuple[object, ...]]] | None = None
+    _checkouts: asyncio.Future[list[bool]] | None = None
     _requested: dict[tuple[str, UUID], asyncio.Task[None]] = field(default_factory=dict)
+    # The processor time that comparisons may take now, and when it was reckoned.
+    _left_s: float = 0.0
+    _reckoned_at: float = field(default_factory=time.monotonic)
     # Own threads, as a hanging network drive must not block the default threads.
     _threads: ThreadPoolExecutor = field(
         default_factory=lambda: ThreadPoolExecutor(_THREADS, thread_name_prefix="freshness")
@@ -119,7 +126,7 @@ class Freshness:
         """
         started = time.monotonic()
         with step("freshness"):
-            await self.follow(project, snapshots.ids)
+            await self.follow(project, snapshots.ids, first=snapshots.first)
         search = partial(self._searcher.search, project, text, request, snapshots)
         answer = await search()
         if self._budget_s and answer.hits:
@@ -132,10 +139,14 @@ class Freshness:
         project: Project,
         snapshot_ids: Collection[int] | None = None,
         *,
+        first: Collection[int] = (),
         budget_s: float | None = None,
         only_check: bool = False,
     ) -> None:
-        """Update the index of a project's trees, or of some, as far as the budget allows."""
+        """Update the index of a project's trees, or of some, as far as the budget allows.
+
+        The snapshots of the caller's trees are ``first``.
+        """
         budget_s = self._budget_s if budget_s is None else budget_s
         if not budget_s:
             return
@@ -146,9 +157,15 @@ class Freshness:
                     self._request_rebuild(project, tree)
                 checks.append(self._check_of(project, tree))
         checked_out = await self._checked_out(checks, budget_s)
-        for check in checks:
-            if check.task is None and self._is_due(check, is_checked_out=check in checked_out):
-                check.start(only_check=only_check)
+        due = [
+            check
+            for check in checks
+            if check.task is None and self._is_due(check, is_checked_out=check in checked_out)
+        ]
+        if len(checks) == 1:
+            first = {checks[0].tree.snapshot_id}
+        for check in self._affordable(due, checked_out, first):
+            check.start(only_check=only_check)
         await _wait(checks, budget_s)
 
     async def check(self, project: Project, *, budget_s: float) -> dict[UUID, TreeState]:
@@ -156,9 +173,7 @@ class Freshness:
         await self.follow(project, budget_s=budget_s, only_check=True)
         states = {}
         for tree in await self._trees.load(project):
-            states[tree.repository_id] = await self._state_of(
-                project, tree.repository_id, tree.files_pending
-            )
+            states[tree.repository_id] = self._state_of(project, tree, tree.files_pending)
         return states
 
     async def differing(self, project: Project, tree: Tree) -> set[str] | None:
@@ -171,7 +186,8 @@ class Freshness:
         check = self._check_of(project, tree)
         if check.task is not None:
             await asyncio.wait([check.task], timeout=_MOST_WAIT_S)
-        state = await self._state_of(project, tree.repository_id, tree.files_pending)
+        trees = await self._trees_by_id(project, {tree.repository_id: tree.files_pending})
+        state = self._state_of(project, trees.get(tree.repository_id), tree.files_pending)
         was_compared = state.state == "unchecked" and check.checked_at is not None
         if state.state in ("ready", "stale") or was_compared:
             is_known = not (check.pending.needs_full_run or check.pending.is_being_indexed)
@@ -182,8 +198,10 @@ class Freshness:
         self, project: Project, snapshots: Sequence[ScopedSnapshot]
     ) -> IndexFreshness:
         """How up to date an answer from these snapshots is."""
+        pending = {s.repository_id: s.files_pending for s in snapshots if s.view == WORKTREE}
+        trees = await self._trees_by_id(project, pending)
         states = [
-            await self._state_of(project, snapshot.repository_id, snapshot.files_pending)
+            self._state_of(project, trees.get(snapshot.repository_id), snapshot.files_pending)
             if snapshot.view == WORKTREE
             else _state_of_commit(snapshot)
             for snapshot in snapshots
@@ -197,10 +215,16 @@ class Freshness:
             checked_at=_earliest([state.checked_at for state in states]),
         )
 
-    async def _state_of(self, project: Project, repository_id: UUID, pending: int) -> TreeState:
+    async def _trees_by_id(self, project: Project, pending: Mapping[UUID, int]) -> dict[UUID, Tree]:
+        """The trees of a project, loaded again if a search reported ``pending`` files in any."""
+        if not pending:
+            return {}
+        is_any = any(pending.values())
+        trees = await self._trees.recent(project, reload=is_any, include=pending.keys())
+        return {tree.repository_id: tree for tree in trees}
+
+    def _state_of(self, project: Project, tree: Tree | None, pending: int) -> TreeState:
         """The state of an index for which a search reported ``pending`` files."""
-        trees = await self._trees.recent(project, reload=pending > 0, include=repository_id)
-        tree = next((tree for tree in trees if tree.repository_id == repository_id), None)
         if tree is None:
             return TreeState("unchecked", pending)
         check = self._check_of(project, tree)
@@ -215,7 +239,8 @@ class Freshness:
             return TreeState("incomplete", most, checked_at)
         if check.pending:
             return TreeState("stale", most, checked_at)
-        is_ready = tree.is_watched or (check.is_trusted and check.task is None)
+        is_recent = check.is_trusted and check.task is None and not check.is_postponed
+        is_ready = tree.is_watched or is_recent
         return TreeState("ready" if is_ready else "unchecked", 0, checked_at)
 
     async def _verified(
@@ -262,27 +287,22 @@ class Freshness:
                     checks.append(check)
             await _wait(checks, within_s)
 
-    async def _checked_out(self, checks: Sequence[TreeCheck], budget_s: float) -> list[TreeCheck]:
+    async def _checked_out(self, checks: Sequence[TreeCheck], budget_s: float) -> set[TreeCheck]:
         """The trees whose files git may have changed since the last check."""
         if self._checkouts is not None:
             await asyncio.wait([self._checkouts], timeout=budget_s)
             if not self._checkouts.done():
-                return []  # a network drive hangs
+                return set()  # a network drive hangs
         idle = [check for check in checks if check.task is None]
-        roots = [check.tree.root for check in idle]
         states = asyncio.get_running_loop().run_in_executor(
-            self._threads, lambda: [checkout_state(root) for root in roots]
+            self._threads, lambda: [check.has_new_checkout() for check in idle]
         )
         self._checkouts = states  # another search may replace it while this one waits
         await asyncio.wait([states], timeout=budget_s)
         if not states.done():
-            return []
-        changed = []
-        for check, state in zip(idle, states.result(), strict=True):
-            if state != check.checkout and check.is_trusted:
-                changed.append(check)
-            check.checkout = state
-        return changed
+            return set()
+        changed = zip(idle, states.result(), strict=True)
+        return {check for check, has_changed in changed if has_changed and check.is_trusted}
 
     def _is_due(self, check: TreeCheck, *, is_checked_out: bool) -> bool:
         tree = check.tree
@@ -292,6 +312,33 @@ class Freshness:
             return False  # a user cancelled it
         is_time = time.monotonic() >= check.not_before
         return is_checked_out or (is_time and (not tree.is_watched or bool(check.pending)))
+
+    def _affordable(
+        self, due: Sequence[TreeCheck], checked_out: Collection[TreeCheck], first: Collection[int]
+    ) -> list[TreeCheck]:
+        """The due checks for which there is processor time, the most urgent first.
+
+        Each of the caller's trees may take ``_SHARE`` of the time, all others together as much.
+        """
+        now = time.monotonic()
+        of_all_s = sum(check.took_s for check in self._checks.values())
+        self._left_s = min(self._left_s + (now - self._reckoned_at) * _SHARE, of_all_s)
+        self._reckoned_at = now
+        ordered = sorted(
+            due,
+            key=lambda check: (check.tree.snapshot_id in first, check.urgency(now)),
+            reverse=True,
+        )
+        for check in ordered:
+            if check in checked_out:
+                check.is_postponed = False
+            elif check.tree.snapshot_id in first:
+                check.is_postponed = check.took_s > check.waited_s(now) * _SHARE
+            else:
+                check.is_postponed = self._left_s < 0
+                if not check.is_postponed:
+                    self._left_s -= check.took_s
+        return [check for check in ordered if not check.is_postponed]
 
     def _may_update(self, tree: Tree) -> bool:
         return self._trees.select_same_files(tree) and not self._is_outdated(tree.profile)
