@@ -2,10 +2,11 @@
 
 A statement is headed by ``-- name: get_task`` and a comment on its purpose, and takes named
 parameters (``%(task_id)s``). Parts that several statements share precede them under
-``-- fragment: is_open``, and replace ``{is_open}`` in a statement. Statements are constants of the
-package, so they count as literal strings for the type checker: no text of a user can become part of
-a statement. `write_numbers` writes a number in place of ``{name}`` where PostgreSQL accepts no
-parameter.
+``-- fragment: is_open``, and replace ``{is_open}`` in a statement. Where a fragment has a variant,
+``-- fragment: is_open/late``, a statement ``tasks`` with it has one too, ``tasks_late``. Statements
+are constants of the package, so they count as literal strings for the type checker: no text of a
+user can become part of a statement. `write_numbers` writes a number in place of ``{name}`` where
+PostgreSQL accepts no parameter.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from importlib.resources import files
 from types import MappingProxyType
 from typing import LiteralString
 
-_HEADING = re.compile(r"^-- (name|fragment): *(\w+) *$", re.MULTILINE)
+_HEADING = re.compile(r"^-- (name|fragment): *(\w+(?:/\w+)?) *$", re.MULTILINE)
 _PLACEHOLDER = re.compile(r"\{(\w+)\}")
 
 
@@ -32,16 +33,26 @@ def load_queries(package: str, name: str) -> Mapping[str, LiteralString]:
     preamble, *parts = _HEADING.split(text)
     if strip_comments(preamble):
         raise ValueError(f"{name}: a statement before the first name")
-    fragments: dict[str, LiteralString] = {}
+    fragments: dict[str, dict[str, LiteralString]] = {}
     queries: dict[str, LiteralString] = {}
-    for kind, query_name, body in zip(parts[::3], parts[1::3], parts[2::3], strict=True):
-        group = fragments if kind == "fragment" else queries
+    for kind, heading, body in zip(parts[::3], parts[1::3], parts[2::3], strict=True):
+        own, _, variant = heading.partition("/")
         statement = strip_comments(body).rstrip(";")
-        if not statement or query_name in group:
-            raise ValueError(f"{name}: {query_name} is empty or there twice")
-        for fragment, shared in fragments.items():
-            statement = statement.replace(f"{{{fragment}}}", shared)
-        group[query_name] = statement
+        if not statement or variant in fragments.get(own, {}) or heading in queries:
+            raise ValueError(f"{name}: {heading} is empty or there twice")
+        forms: dict[str, LiteralString] = {"": statement}
+        for fragment, variants in fragments.items():
+            place = f"{{{fragment}}}"
+            if place in forms[""] and len(variants) > 1:
+                forms = dict.fromkeys(variants, forms[""])
+            forms = {
+                form: text.replace(place, variants.get(form, variants[""]))
+                for form, text in forms.items()
+            }
+        if kind == "fragment":
+            fragments.setdefault(own, {})[variant] = forms[""]
+        else:
+            queries |= {f"{own}_{form}" if form else own: text for form, text in forms.items()}
     return MappingProxyType(queries)
 
 

@@ -270,7 +270,8 @@ class DatabaseLists(ListSource):
 
     def _holding_count(self) -> Statement:
         terms = array_literal(self.matching_terms)
-        return self._in_scope("holding_count", {"terms": terms, "most": COUNT_LIMIT + 1})
+        parameters = {"terms": terms, "most": COUNT_LIMIT + 1, "unfiltered": not self._variant}
+        return self._in_scope("holding_count", parameters)
 
     def _nearest(self, query: QueryVector) -> Statement:
         name, numbers = "meaning", {"profile_id": query.profile.id}

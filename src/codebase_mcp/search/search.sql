@@ -6,11 +6,19 @@ AND (%(languages)s::text[] IS NULL OR f.language = ANY(%(languages)s))
 AND (%(kinds)s::text[] IS NULL OR f.kind = ANY(%(kinds)s))
 AND (%(directory)s::text IS NULL OR f.path ~ %(directory)s)
 
--- fragment: is_in_scope
--- Whether a file of the text of chunk c passes the filters. Where the snapshots have few files, those
--- that pass are put into a hash table once, which takes a fiftieth of the time. Else each chunk is
--- tested, with a LIMIT: as a join, a generic plan would begin with all files. Few snapshots have a base,
--- and looking for one takes most of the time of a test.
+-- fragment: in_scope
+-- Whether the text of chunk c is searched: it is none of the few stored texts that are hidden.
+c.blob_id NOT IN (SELECT unnest(%(hidden)s::bigint[]))
+
+-- fragment: in_scope/in_texts
+-- Where few texts pass the filters, it is one of them.
+c.blob_id = ANY(%(texts)s::bigint[])
+
+-- fragment: in_scope/filtered
+-- Else a file of it passes the filters. Where the snapshots have few files, those that pass are put
+-- into a hash table once, which takes a fiftieth of the time. Else each chunk is tested, with a LIMIT:
+-- as a join, a generic plan would begin with all files. Few snapshots have a base, and looking for one
+-- takes most of the time of a test.
 CASE
     WHEN (
         SELECT count(*)
@@ -151,7 +159,7 @@ FROM (
            c.lex <#> %(expansion)s::sparsevec AS expansion
     FROM chunk AS c
     WHERE c.terms && %(rare)s::integer[]
-      AND c.blob_id NOT IN (SELECT unnest(%(hidden)s::bigint[]))
+      AND {in_scope}
     OFFSET 0
 ) AS found
 ORDER BY distance + expansion, blob_id, ordinal
@@ -169,19 +177,6 @@ GROUP BY c.blob_id, b.chunk_count
 ORDER BY 2 DESC, c.blob_id
 LIMIT %(limit)s;
 
--- name: words_in_texts
--- The same among the few texts that pass the filters.
-SELECT blob_id, ordinal, distance, expansion
-FROM (
-    SELECT c.blob_id, c.ordinal, c.lex <#> %(query)s::sparsevec AS distance,
-           c.lex <#> %(expansion)s::sparsevec AS expansion
-    FROM chunk AS c
-    WHERE c.terms && %(rare)s::integer[] AND c.blob_id = ANY(%(texts)s::bigint[])
-    OFFSET 0
-) AS found
-ORDER BY distance + expansion, blob_id, ordinal
-LIMIT %(limit)s;
-
 -- name: words_in_chunks
 -- The same among some chunks.
 SELECT blob_id, ordinal, distance, expansion
@@ -191,20 +186,6 @@ FROM (
     FROM unnest(%(blobs)s::bigint[], %(ordinals)s::integer[]) AS wanted (blob_id, ordinal)
     JOIN chunk AS c ON c.blob_id = wanted.blob_id AND c.ordinal = wanted.ordinal
     WHERE c.terms && %(rare)s::integer[]
-    OFFSET 0
-) AS found
-ORDER BY distance + expansion, blob_id, ordinal
-LIMIT %(limit)s;
-
--- name: words_filtered
--- The same where many texts pass them.
-SELECT blob_id, ordinal, distance, expansion
-FROM (
-    SELECT c.blob_id, c.ordinal, c.lex <#> %(query)s::sparsevec AS distance,
-           c.lex <#> %(expansion)s::sparsevec AS expansion
-    FROM chunk AS c
-    WHERE c.terms && %(rare)s::integer[]
-      AND {is_in_scope}
     OFFSET 0
 ) AS found
 ORDER BY distance + expansion, blob_id, ordinal
@@ -222,26 +203,7 @@ FROM (
                c.lex <#> %(expansion)s::sparsevec AS expansion
         FROM chunk AS c
         WHERE (c.terms @> %(rare)s::integer[] OR c.terms && %(rare_expansion)s::integer[])
-          AND c.blob_id NOT IN (SELECT unnest(%(hidden)s::bigint[]))
-        OFFSET 0
-    ) AS matching
-    ORDER BY blob_id, ordinal
-    LIMIT %(bound)s
-) AS found
-ORDER BY distance + expansion, blob_id, ordinal
-LIMIT %(limit)s;
-
--- name: common_words_filtered
--- The same where many texts pass the filters.
-SELECT blob_id, ordinal, distance, expansion
-FROM (
-    SELECT blob_id, ordinal, distance, expansion
-    FROM (
-        SELECT c.blob_id, c.ordinal, c.lex <#> %(query)s::sparsevec AS distance,
-               c.lex <#> %(expansion)s::sparsevec AS expansion
-        FROM chunk AS c
-        WHERE (c.terms @> %(rare)s::integer[] OR c.terms && %(rare_expansion)s::integer[])
-          AND {is_in_scope}
+          AND {in_scope}
         OFFSET 0
     ) AS matching
     ORDER BY blob_id, ordinal
@@ -253,7 +215,7 @@ LIMIT %(limit)s;
 -- name: holding_count
 -- How many chunks hold one of some terms, up to a number. Often one term alone is in as many.
 SELECT CASE
-    WHEN EXISTS (
+    WHEN %(unfiltered)s::boolean AND EXISTS (
         SELECT
         FROM term_frequency
         WHERE term = ANY(%(terms)s::integer[])
@@ -267,21 +229,11 @@ SELECT CASE
             SELECT
             FROM chunk AS c
             WHERE c.terms && %(terms)s::integer[]
-              AND c.blob_id NOT IN (SELECT unnest(%(hidden)s::bigint[]))
+              AND {in_scope}
             LIMIT %(most)s
         ) AS held
     )
 END;
-
--- name: holding_count_in_texts
--- The same among the few texts that pass the filters.
-SELECT count(*)
-FROM (
-    SELECT
-    FROM chunk AS c
-    WHERE c.terms && %(terms)s::integer[] AND c.blob_id = ANY(%(texts)s::bigint[])
-    LIMIT %(most)s
-) AS held;
 
 -- name: holding_count_in_chunks
 -- The same among some chunks.
@@ -291,17 +243,6 @@ FROM (
     FROM unnest(%(blobs)s::bigint[], %(ordinals)s::integer[]) AS wanted (blob_id, ordinal)
     JOIN chunk AS c ON c.blob_id = wanted.blob_id AND c.ordinal = wanted.ordinal
     WHERE c.terms && %(terms)s::integer[]
-    LIMIT %(most)s
-) AS held;
-
--- name: holding_count_filtered
--- The same where many texts pass them.
-SELECT count(*)
-FROM (
-    SELECT
-    FROM chunk AS c
-    WHERE c.terms && %(terms)s::integer[]
-      AND {is_in_scope}
     LIMIT %(most)s
 ) AS held;
 
@@ -377,40 +318,16 @@ LIMIT %(limit)s;
 
 -- name: meaning_sealed
 -- Chunks nearest in meaning by one profile's model: by its vector index those that it covers, and
--- the newer ones compared one by one. The dimension is written out because pgvector indexes only
--- such expressions, the rest so that every plan sees that a partial index will do.
-SELECT blob_id, ordinal, distance
-FROM (
-    (
-        SELECT blob_id, ordinal, dense::halfvec({dimension}) <#> %(vector)s::halfvec({dimension}) AS distance
-        FROM chunk_vector
-        WHERE profile_id = {profile_id} AND added <= {sealed}
-          AND blob_id NOT IN (SELECT unnest(%(hidden)s::bigint[]))
-        ORDER BY distance
-        LIMIT %(limit)s
-    )
-    UNION ALL
-    (
-        SELECT blob_id, ordinal, dense <#> %(vector)s::halfvec AS distance
-        FROM chunk_vector
-        WHERE profile_id = {profile_id} AND added > {sealed}
-          AND blob_id NOT IN (SELECT unnest(%(hidden)s::bigint[]))
-        ORDER BY distance, blob_id, ordinal
-        LIMIT %(limit)s
-    )
-) AS near
-ORDER BY distance, blob_id, ordinal
-LIMIT %(limit)s;
-
--- name: meaning_sealed_filtered
--- The same where many chunks pass the filters: the index is read until enough chunks passed.
+-- the newer ones compared one by one. With filters the index is read until enough chunks passed. The
+-- dimension is written out because pgvector indexes only such expressions, the rest so that every plan
+-- sees that a partial index will do.
 SELECT blob_id, ordinal, distance
 FROM (
     (
         SELECT c.blob_id, c.ordinal, c.dense::halfvec({dimension}) <#> %(vector)s::halfvec({dimension}) AS distance
         FROM chunk_vector AS c
         WHERE c.profile_id = {profile_id} AND c.added <= {sealed}
-          AND {is_in_scope}
+          AND {in_scope}
         ORDER BY distance
         LIMIT %(limit)s
     )
@@ -419,7 +336,7 @@ FROM (
         SELECT c.blob_id, c.ordinal, c.dense <#> %(vector)s::halfvec AS distance
         FROM chunk_vector AS c
         WHERE c.profile_id = {profile_id} AND c.added > {sealed}
-          AND {is_in_scope}
+          AND {in_scope}
         ORDER BY distance, c.blob_id, c.ordinal
         LIMIT %(limit)s
     )

@@ -41,6 +41,20 @@ def test_a_fragment_is_written_into_the_statements_that_name_it(load: Load) -> N
     }
 
 
+def test_a_statement_has_the_variants_of_its_fragment(load: Load) -> None:
+    queries = load(
+        "-- fragment: is_new\nage < 1\n"
+        "-- fragment: chosen\n{is_new}\n"
+        "-- fragment: chosen/by_name\n{is_new} AND name\n"
+        "-- name: rows\nSELECT {chosen}, {is_new};\n-- name: other\nSELECT {is_new};"
+    )
+    assert queries == {
+        "rows": "SELECT age < 1, age < 1",
+        "rows_by_name": "SELECT age < 1 AND name, age < 1",
+        "other": "SELECT age < 1",
+    }
+
+
 @pytest.mark.parametrize(
     "text",
     [
