@@ -237,6 +237,24 @@ def test_a_copy_has_the_limits_of_its_command(environment: Environment, resident
         server.terminate()
 
 
+@pytest.mark.skipif(shutil.which("setpriv") is None, reason="needs util-linux")
+def test_a_resident_with_lower_limits_makes_room_for_another(embedded: Embedded) -> None:
+    environment = environment_of(embedded)
+    resident = Resident(environment)
+    # Root may raise any limit.
+    bound = ["setpriv", "--bounding-set", "-sys_resource"] if os.geteuid() == 0 else []
+    low = ["prlimit", "--nofile=200:200"]
+    try:
+        for limits in (low, []):
+            command = [*bound, *limits, *LAUNCH, "projects"]
+            subprocess.run(command, env=environment, capture_output=True, check=True)
+            wait_until(resident.is_ready)
+        [successor] = resident.processes()
+        assert resource.prlimit(successor, resource.RLIMIT_NOFILE)[1] > 200
+    finally:
+        resident.stop()
+
+
 def test_a_copy_stops_and_goes_on_with_its_launcher(
     environment: Environment, resident: Resident
 ) -> None:

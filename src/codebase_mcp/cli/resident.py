@@ -209,7 +209,11 @@ def _stand_for(connection: socket.socket, key: bytes) -> NoReturn:
         rights, launcher = _rights_of(os.getpid()), launch.peer_of(connection)
         if _rights_of(launcher) != rights or _UNCONFINED not in rights:
             os._exit(0)
-        _take_limits(launcher)
+        try:
+            _take_limits(launcher)
+        except ValueError:  # the next resident may have higher ones
+            os.kill(os.getppid(), signal.SIGTERM)
+            os._exit(0)
         connection.settimeout(_HELLO_S)
         common, arguments, environment, mask, descriptors = _read(connection)
         variables = {os.fsdecode(name): os.fsdecode(value) for name, value in environment.items()}
@@ -228,7 +232,7 @@ def _stand_for(connection: socket.socket, key: bytes) -> NoReturn:
 
 
 def _take_limits(pid: int) -> None:
-    """Take over a process's limits. Raises OSError or ValueError where that needs more rights."""
+    """Take over a process's limits. Raises ValueError if one is higher than we may set."""
     for name in dir(resource):
         if name.startswith("RLIMIT_"):
             limit = getattr(resource, name)
