@@ -73,7 +73,7 @@ async def test_a_dropped_project_leaves_nothing_and_can_be_made_again(database: 
 
 
 async def test_a_project_is_dropped_though_a_reader_locks_its_tables_in_another_order(
-    database: Database,
+    database: Database, caplog: pytest.LogCaptureFixture
 ) -> None:
     project = await ensure_project(database, f"read-{uuid.uuid4().hex[:12]}")
     waiting = "SELECT count(*) FROM pg_locks WHERE NOT granted AND mode = 'AccessExclusiveLock'"
@@ -93,6 +93,9 @@ async def test_a_project_is_dropped_though_a_reader_locks_its_tables_in_another_
         assert held is not None
         await reader.fetch_all(f'SELECT 1 FROM "{held[0]}"')
     await dropping
+    [told] = caplog.records
+    assert "deadlock" in told.getMessage()
+    assert told.exc_info is None
     with pytest.raises(ProjectNotFound):
         await find_project(database, project.project_id)
 

@@ -35,6 +35,14 @@ UNAVAILABLE = "PostgreSQL database unavailable"
 _UNAVAILABLE_STATES = ("08", "28", "3D", "53", "57P", "58")
 
 
+# What happens when another process drops a project meanwhile, or locks tables in another order.
+_OF_OTHERS = (
+    errors.DeadlockDetected,
+    errors.InvalidParameterValue,  # a role is gone
+    errors.InvalidSchemaName,
+    errors.UndefinedTable,
+)
+
 # With less than a WAL segment free the server stops, and statements fail without that reason.
 _FULL_BELOW_BYTES = 16 << 20
 
@@ -108,7 +116,10 @@ def translate(error: psycopg.Error, advice: Advice) -> CodebaseError:
             details={"constraint": error.diag.constraint_name},
         )
     error_id = str(uuid.uuid4())
-    logger.error("database error %s", error_id, exc_info=error)
+    if isinstance(error, _OF_OTHERS):
+        logger.warning("database error %s: %s", error_id, error.diag.message_primary)
+    else:
+        logger.error("database error %s", error_id, exc_info=error)
     return InternalError(
         "The database refused a statement",
         details={"error_id": error_id, "sqlstate": error.sqlstate},
