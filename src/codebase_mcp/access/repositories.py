@@ -18,7 +18,6 @@ from codebase_mcp.index.inventory import (
     ROOTS,
     RepositoryFacts,
     load_inventory,
-    load_roots,
     roots_of,
 )
 from codebase_mcp.source.git_directory import git_repository_at, work_tree_of
@@ -106,13 +105,12 @@ async def indexed_repositories(database: Database) -> list[IndexedIn]:
     at_once = await read_each(database, projects, [ROOTS])
     found = list[IndexedIn]()
     for project in projects:
-        if project.schema_name in at_once:
-            [rows] = at_once[project.schema_name]
+        if project.schema_name not in at_once:
+            with suppress(InternalError):  # dropped meanwhile
+                async with database.unmigrated(project.schema_name, readonly=True) as tx:
+                    at_once[project.schema_name] = await tx.fetch_many([ROOTS])
+        for rows in at_once.get(project.schema_name, ()):
             found += [IndexedIn(project, *place) for place in roots_of(rows)]
-            continue
-        with suppress(InternalError):  # dropped meanwhile
-            async with database.unmigrated(project.schema_name, readonly=True) as tx:
-                found += [IndexedIn(project, *place) for place in await load_roots(tx)]
     return found
 
 

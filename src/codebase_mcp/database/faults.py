@@ -34,7 +34,6 @@ UNAVAILABLE = "PostgreSQL database unavailable"
 # SQLSTATE classes and codes of faults of the server or the connection, not of the statement.
 _UNAVAILABLE_STATES = ("08", "28", "3D", "53", "57P", "58")
 
-
 # What happens when another process drops a project meanwhile, or locks tables in another order.
 _OF_OTHERS = (
     errors.DeadlockDetected,

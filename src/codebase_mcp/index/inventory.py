@@ -127,13 +127,8 @@ async def load_repositories(tx: Transaction) -> list[RepositoryName]:
     return [RepositoryName(*row) for row in await tx.fetch_all(_SQL["names"])]
 
 
-async def load_roots(tx: Transaction) -> list[tuple[Path, datetime]]:
-    """The directories of a project's repositories, and when each was indexed."""
-    return roots_of(await tx.fetch_all(ROOTS[0]))
-
-
 def roots_of(rows: Iterable[Row]) -> list[tuple[Path, datetime]]:
-    """The same from the rows of the statement ``ROOTS``."""
+    """A project's directories, and when each was indexed, from the rows of ``ROOTS``."""
     return [(Path(root), indexed_at) for root, indexed_at in rows if indexed_at is not None]
 
 

@@ -272,7 +272,7 @@ def _passes(hit: Hit, filters: FileFilters) -> bool:
 
 def _ending(directory: str) -> str:
     """A pattern for the directories with the same last name, whatever the case."""
-    steps = [name for name in directory.split("/") if name and not {*"*{"} & {*name}]
+    steps = [name for name in directory.split("/") if name and "*" not in name and "{" not in name]
     last = re.escape(steps[-1]) if steps else "[^/]+"
     return f"(?i)^(?:.*/)?{last}(?=/)"
 

@@ -7,18 +7,18 @@ AND (%(kinds)s::text[] IS NULL OR f.kind = ANY(%(kinds)s))
 AND (%(directory)s::text IS NULL OR f.path ~ %(directory)s)
 
 -- fragment: in_scope
--- Whether the text of chunk c is searched: it is none of the few stored texts that are hidden.
+-- Whether to search chunk c: its text is not one of the few that are hidden.
 c.blob_id NOT IN (SELECT unnest(%(hidden)s::bigint[]))
 
 -- fragment: in_scope/in_texts
--- Where few texts pass the filters, it is one of them.
+-- If few texts pass the filters: its text is one of them.
 c.blob_id = ANY(%(texts)s::bigint[])
 
 -- fragment: in_scope/filtered
--- Else a file of it passes the filters. Where the snapshots have few files, those that pass are put
--- into a hash table once, which takes a fiftieth of the time. Else each chunk is tested, with a LIMIT:
--- as a join, a generic plan would begin with all files. Few snapshots have a base, and looking for one
--- takes most of the time of a test.
+-- Otherwise: a file with its text passes the filters. If the snapshots have few files, those that pass
+-- are put into a hash table once, which takes a fiftieth of the time. Else each chunk is tested, with a
+-- LIMIT: as a join, a generic plan would begin with all files. Few snapshots have a base, and looking
+-- for one takes most of the time of a test.
 CASE
     WHEN (
         SELECT count(*)
