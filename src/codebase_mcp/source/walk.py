@@ -10,9 +10,8 @@ import logging
 import os
 import re
 import stat
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from itertools import groupby
 from pathlib import Path
 
@@ -223,20 +222,19 @@ def _add_paths(
         return
     is_open = directory is DirectoryState.OPEN
     may_ignore = is_open and builder.may_ignore(lead + folder)
+    covers = builder.path_filter.covers
     for path in (lead + path for path in paths):
-        if not builder.path_filter.covers(path):
+        if not covers(path):
             continue
         if not is_open or (may_ignore and builder.ignores(path, is_dir=False)):
             builder.count_skipped("ignored")
         else:
-            _add_entry(builder, path, partial(os.lstat, builder.location(path)))
+            _add_entry(builder, path)
 
 
-def _add_entry(
-    builder: ListingBuilder, path: bytes, read_status: Callable[[], os.stat_result]
-) -> None:
+def _add_entry(builder: ListingBuilder, path: bytes) -> None:
     try:
-        status = read_status()
+        status = os.lstat(builder.location(path))
     except (FileNotFoundError, NotADirectoryError):
         return  # deleted, or outside a sparse checkout
     except OSError as error:
@@ -292,7 +290,7 @@ def _walk(builder: ListingBuilder, tree: bytes, directory: Path, top: Path | Non
             elif rules.ignores(path, is_dir=is_dir):
                 builder.count_skipped("ignored")
             elif not is_dir:
-                _add_entry(builder, path, partial(entry.stat, follow_symlinks=False))
+                _add_entry(builder, path)
             elif is_repository(entry.path):
                 builder.pending.append(path)
             elif is_git_directory(entry.path):
