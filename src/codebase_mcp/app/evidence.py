@@ -48,6 +48,7 @@ from codebase_mcp.source.git import commit_at_head
 from codebase_mcp.source.git_directory import GitRepository, git_repository_at
 from codebase_mcp.source.git_objects import list_tree
 from codebase_mcp.source.listing_builder import escape_path
+from codebase_mcp.task_group import task_group
 from codebase_mcp.text.tokens import ALL_CHUNKS
 
 if TYPE_CHECKING:
@@ -136,13 +137,10 @@ class Gatherer:
             "changed": changed,
         }
         every = " ".join([whole, *task.changed, *task.around])[:_EVERY_CHARS]
-        try:
-            async with asyncio.TaskGroup() as group:
-                searching = group.create_task(self._rankings(project, texts, searched))
-                counting = group.create_task(self._searcher.text_words(project, every, searched))
-                loading = group.create_task(self._stored(scope, given, ids, whole))
-        except BaseExceptionGroup as failures:  # the first failure cancels the others
-            raise failures.exceptions[0] from None
+        async with task_group() as group:
+            searching = group.create_task(self._rankings(project, texts, searched))
+            counting = group.create_task(self._searcher.text_words(project, every, searched))
+            loading = group.create_task(self._stored(scope, given, ids, whole))
         rankings, words = searching.result(), counting.result()
         snapshots, features, held, commits = loading.result()
         for name, ranking in rankings.items():

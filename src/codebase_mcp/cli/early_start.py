@@ -13,6 +13,7 @@ from codebase_mcp.cli.output import warn
 from codebase_mcp.database.connection import Database
 from codebase_mcp.settings.choices import database_target
 from codebase_mcp.settings.loading import Settings
+from codebase_mcp.task_group import task_group
 
 EXIT_USAGE = 2  # as argparse has it
 
@@ -32,11 +33,11 @@ async def index(options: argparse.Namespace, settings: Settings) -> int:
     database = await Database.open(database_target(settings))
     async with AsyncExitStack() as stack:
         stack.push_async_callback(database.close)
-        loading = [asyncio.to_thread(_load)]
-        if not options.dry_run and Path(options.path).is_dir():
-            loading.append(asyncio.to_thread(prepare_to_index, settings))
-            loading.append(_reach(database))
-        await asyncio.gather(*loading)
+        async with task_group() as group:
+            group.create_task(asyncio.to_thread(_load))
+            if not options.dry_run and Path(options.path).is_dir():
+                group.create_task(asyncio.to_thread(prepare_to_index, settings))
+                group.create_task(_reach(database))
         from codebase_mcp.cli import indexing  # noqa: PLC0415 - loaded above
 
         return await indexing.index(options, settings, database)

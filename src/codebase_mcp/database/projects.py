@@ -7,7 +7,6 @@ migrates at once, so that an administrator can do so with a more privileged role
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -33,6 +32,7 @@ from codebase_mcp.errors import (
     PermissionDenied,
     ProjectNotFound,
 )
+from codebase_mcp.task_group import task_group
 
 # PostgreSQL ends a deadlock by failing a transaction with this state.
 _DEADLOCK = "40P01"
@@ -145,7 +145,9 @@ async def read_each(
         while waiting:
             found.update(await _read_batch(db, waiting.pop(), statements))
 
-    await asyncio.gather(*(read_waiting() for _ in range(_CONNECTIONS)))
+    async with task_group() as group:
+        for _ in range(_CONNECTIONS):
+            group.create_task(read_waiting())
     return found
 
 

@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 from codebase_mcp.embedding.embedder import ModelFacts, Vectors, unit_rows
 from codebase_mcp.embedding.providers import Recipe, input_format_of, onnx_files
 from codebase_mcp.errors import EmbeddingUnavailable
+from codebase_mcp.task_group import task_group
 from codebase_mcp.telemetry.stopwatch import embedding_call
 
 if TYPE_CHECKING:
@@ -153,13 +154,14 @@ class OnnxEmbedder:
             network = await asyncio.to_thread(self._loaded)
             prefix = self._layout.passage_prefix
             vectors = np.zeros((len(texts), network.dimension), np.float32)
-            parts = list(_batches(texts))
 
             async def fill(part: list[int]) -> None:
                 batch = [prefix + texts[index] for index in part]
                 vectors[part] = await loop.run_in_executor(self._threads, network.embed, batch)
 
-            await asyncio.gather(*map(fill, parts))
+            async with task_group() as group:
+                for part in _batches(texts):
+                    group.create_task(fill(part))
         return vectors
 
     async def embed_query(self, query: str) -> Vectors:

@@ -13,7 +13,6 @@ their mean: among thousands of chunks the best unrelated chunk must not pass for
 
 from __future__ import annotations
 
-import asyncio
 import re
 import tomllib
 from collections.abc import Sequence
@@ -26,6 +25,7 @@ import numpy as np
 
 from codebase_mcp.embedding.embedder import Embedder, ModelFacts, Vectors
 from codebase_mcp.embedding.providers import Recipe
+from codebase_mcp.task_group import task_group
 
 # The two points of the built-in model, for the pairs in ``scale.toml``.
 RELATED = 0.5902
@@ -120,8 +120,9 @@ async def measure_scale(embedder: Embedder) -> Scale:
     """
     passages, questions = _pairs()
     texts = await embedder.embed_passages(passages)
-    asked = await asyncio.gather(*map(embedder.embed_query, questions))
-    return scale_of(np.stack(asked), texts)
+    async with task_group() as group:
+        asked = [group.create_task(embedder.embed_query(question)) for question in questions]
+    return scale_of(np.stack([task.result() for task in asked]), texts)
 
 
 def scale_of(questions: Vectors, passages: Vectors) -> Scale:

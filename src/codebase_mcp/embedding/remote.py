@@ -7,7 +7,6 @@ Requests and responses themselves are the business of each provider's `Embedding
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import json
 import logging
@@ -20,6 +19,7 @@ import numpy as np
 from codebase_mcp.embedding.embedder import ModelFacts, Vectors, as_sent, unit_rows
 from codebase_mcp.embedding.endpoint import Endpoint, Failure, FailureKind, RetryPolicy
 from codebase_mcp.errors import EmbeddingUnavailable
+from codebase_mcp.task_group import task_group
 from codebase_mcp.telemetry.stopwatch import embedding_call
 
 _log = logging.getLogger(__name__)
@@ -195,12 +195,10 @@ class RemoteEmbedder:
 
         lengths = [len(texts[index] or "") for index in indexes]
         try:
-            async with asyncio.TaskGroup() as group:
+            async with task_group() as group:  # a failure cancels the remaining batches
                 for start, end in batches(lengths, self._batch_size):
                     group.create_task(fill(indexes[start:end]))
             refusals.check()
-        except BaseExceptionGroup as failures:  # the first failure cancels the remaining batches
-            raise self._user_error(failures.exceptions[0]) from None
         except Failure as failure:
             raise self._user_error(failure) from None
         if refusals.refused:
@@ -304,10 +302,8 @@ class RemoteEmbedder:
             details={"model": self.name, "address": self._endpoint.address},
         )
 
-    def _user_error(self, error: BaseException) -> BaseException:
-        """A failure with the provider's message and hint; every unrelated error unchanged."""
-        if not isinstance(error, Failure):
-            return error
+    def _user_error(self, error: Failure) -> EmbeddingUnavailable:
+        """A failure with the provider's message and hint."""
         messages = self._api.messages
         message, hint = messages.get(error.kind, messages["service_error"])
         details: dict[str, object] = {"model": self.name, "address": self._endpoint.address}
