@@ -1,12 +1,26 @@
-"""Ctrl-C, the environment and the parent's exit, for parents and their child processes."""
+"""What ends together: tasks, and child processes with their parents; their environment."""
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+
+
+@asynccontextmanager
+async def task_group() -> AsyncIterator[asyncio.TaskGroup]:
+    """A group of tasks, all of which have ended after the block.
+
+    The first failure cancels the others, and is raised as it is, not in an exception group.
+    """
+    try:
+        async with asyncio.TaskGroup() as group:
+            yield group
+    except BaseExceptionGroup as failures:
+        raise failures.exceptions[0] from None
 
 
 @contextmanager

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import io
+import random
 import shutil
 from collections.abc import Callable
 from contextlib import AsyncExitStack
@@ -18,11 +19,15 @@ import codebase_mcp
 from codebase_mcp.app.app import App
 from codebase_mcp.app.context import ContextQuestion
 from codebase_mcp.model import RACY_NS
-from codebase_mcp.search import index_reading, memory_indexes
+from codebase_mcp.search import index_reading, memory_indexes, segments
 from codebase_mcp.search.image_folder import ImageFolder
 from codebase_mcp.search.index_files import _arrays
-from codebase_mcp.search.scope import FileFilters
+from codebase_mcp.search.lists import DatabaseLists
+from codebase_mcp.search.memory_lists import MemoryLists
+from codebase_mcp.search.query import parse_query
+from codebase_mcp.search.scope import FileFilters, QueryVector, load_scope
 from codebase_mcp.search.search import Request
+from codebase_mcp.search.segments import Segments
 from codebase_mcp.settings.loading import Settings
 
 pytestmark = pytest.mark.usefixtures("loads_at_once")
@@ -116,17 +121,9 @@ async def test_finds_what_the_database_finds(
             assert here == there, (query, filters)
 
 
-async def test_after_changes_only_what_changed_is_read(
-    app: App, by_database: App, tree: Path, project_id: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    await app.index(tree, project_id)
-    assert await held(app, project_id)
-    (tree / "search" / "search.py").unlink()
-    (tree / "search" / "hits.py").rename(tree / "search" / "supervisor.py")
-    changed = tree / "index" / "store.py"
-    changed.write_text(changed.read_text().replace("snapshot", "vector_snapshot"))
-    (tree / "new.py").write_text("def quuxify(crocodiles):\n    return Searcher(crocodiles)\n")
-    await by_database.index(tree, project_id)
+@pytest.fixture
+def texts_read(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many texts each batch for an index has read."""
     read: list[int] = []
     batch = index_reading._batch
 
@@ -135,25 +132,165 @@ async def test_after_changes_only_what_changed_is_read(
         return batch(blob_ids, *arguments)
 
     monkeypatch.setattr(index_reading, "_batch", counted)
+    return read
+
+
+async def segments_of(app: App, project_id: str) -> Segments:
+    """What is in memory of a project."""
+    async with app.enter(project_id, readonly=True) as here:
+        segments = app.memory_indexes.get(here.project)
+    assert segments is not None
+    return segments
+
+
+async def test_a_search_reads_what_has_changed(
+    app: App, by_database: App, tree: Path, project_id: str, texts_read: list[int]
+) -> None:
+    await app.index(tree, project_id)
     assert await held(app, project_id)
-    assert read == [2]  # the renamed file has the same text
-    for query in [*QUERIES, "quuxify", "vector_snapshot", "Hit"]:
+    before = await segments_of(app, project_id)
+    kept = {name: (tree / name).read_text() for name in ("search/search.py", "index/store.py")}
+    (tree / "search/search.py").unlink()
+    (tree / "search/hits.py").rename(tree / "search/supervisor.py")
+    (tree / "index/store.py").write_text(kept["index/store.py"].replace("snapshot", "vector_snap"))
+    (tree / "new.py").write_text("def quuxify(crocodiles):\n    return Searcher(crocodiles)\n")
+    await by_database.index(tree, project_id)
+    texts_read.clear()
+    await check_answers(app, by_database, project_id)
+    assert texts_read == [3]
+    changed = await segments_of(app, project_id)
+    assert changed.base.blob_ids is before.base.blob_ids
+    assert changed.added is not None and len(changed.added.blob_ids) == 3
+    # Another change, and files that are again as they were.
+    for name, text in kept.items():
+        (tree / name).write_text(text)
+    shutil.copy(tree / "new.py", tree / "search/copy.py")
+    (tree / "another.py").write_text("def crocodile():\n    return quuxify([])\n")
+    await by_database.index(tree, project_id)
+    texts_read.clear()
+    await check_answers(app, by_database, project_id)
+    assert texts_read == [1]
+
+
+async def check_answers(app: App, by_database: App, project_id: str) -> None:
+    """That all is found in memory that is found in the database."""
+    for query in [*QUERIES, "quuxify", "vector_snap", "Hit", "crocodile"]:
         for filters in FILTERS[:3]:
             there = await answer(by_database, project_id, query, filters)
             assert await answer(app, project_id, query, filters) == there, (query, filters)
+
+
+async def test_each_list_is_that_of_the_database(
+    app: App, by_database: App, tree: Path, project_id: str
+) -> None:
+    for number in range(9):  # more than are chosen for a word of a file's name
+        (tree / f"crocodile_{number}.py").write_text(f"def zebra_{number}():\n    return None\n")
+    only = tree / "only.py"
+    only.write_text("quagga = 1\n")
+    await app.index(tree, project_id)
+    assert await held(app, project_id)
+    only.unlink()
+    for number in (1, 4):
+        (tree / f"crocodile_{number}.py").write_text(f"def okapi_{number}():\n    return None\n")
+    (tree / "aardvark_crocodile.py").write_text("quagga = 2\n")
+    await by_database.index(tree, project_id)
+    await app.search("anything", project_id)
+    copies = await segments_of(app, project_id)
+    assert len(copies.all) == 2
+    for text in ("crocodile", "quagga", "okapi_1 zebra_2", "return a vector of the snapshot"):
+        query = parse_query(text)
+        async with app.enter(project_id, readonly=True) as here:
+            scope = await load_scope(here.tx, query, {}, FileFilters())
+            sources = DatabaseLists(here.tx, query, scope), MemoryLists(copies, query, scope)
+            vector = QueryVector(
+                scope.profiles[0], await app.models.primary_embedder.embed_query(text)
+            )
+            there, found = [await source.find([vector]) for source in sources]
+            assert found.named_texts == there.named_texts, text
+            assert sorted(found.holders)[:2] == sorted(there.holders), text
+            there, found = [await source.text_words() for source in sources]
+            assert found == there, text
+            ids = [blob_id for blob_id, *_ in found]
+            chunks = [(blob_id, 0) for blob_id in {*ids[:5], *copies.all[1].blob_ids.tolist()}]
+            there, found = [sorted(*await s.cosines([(vector, chunks)])) for s in sources]
+            assert found == there, text
+            for chunk in chunks:
+                there, found = [sorted(await s.held_terms(chunk, s.idf)) for s in sources]
+                assert found == there, text
+
+
+@pytest.mark.parametrize("seed", range(3))
+async def test_finds_what_the_database_finds_whatever_was_edited(
+    app: App, by_database: App, tree: Path, project_id: str, seed: int
+) -> None:
+    chance = random.Random(seed)
+    await app.index(tree, project_id)
+    assert await held(app, project_id)
+    base = (await segments_of(app, project_id)).base.blob_ids
+    for number in range(5):
+        files = sorted(path for path in tree.rglob("*") if path.is_file())
+        for _ in range(4):
+            file, other = chance.sample(files, 2)
+            if not file.exists():
+                continue
+            match chance.choice(["append", "delete", "rename", "copy", "swap"]):
+                case "append":
+                    file.write_text(f"{file.read_text()}\n# crocodile {number}\n")
+                case "delete":
+                    file.unlink()
+                case "rename":
+                    file.rename(file.with_name(f"quuxify_{number}{file.suffix}"))
+                case "copy":
+                    shutil.copy(file, tree / f"copy_{number}{file.suffix}")
+                case "swap" if other.exists():
+                    texts = file.read_text(), other.read_text()
+                    other.write_text(texts[0])
+                    file.write_text(texts[1])
+        await by_database.index(tree, project_id)
+        await check_answers(app, by_database, project_id)
+        for task in ("A nearest index is dropped while a search uses it", "retry requests"):
+            question = ContextQuestion(task, given=())
+            here = (await app.context.find(question, project_id)).context
+            there = (await by_database.context.find(question, project_id)).context
+            assert [file.path for file in here.files] == [file.path for file in there.files]
+            assert here.candidates == there.candidates
+        assert (await segments_of(app, project_id)).base.blob_ids is base
+
+
+async def test_after_many_changes_the_large_index_takes_what_it_has(
+    app: App,
+    by_database: App,
+    tree: Path,
+    project_id: str,
+    texts_read: list[int],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for module in (segments, index_reading):
+        monkeypatch.setattr(module, "MOST_ADDED", 1)
+    await app.index(tree, project_id)
+    assert await held(app, project_id)
+    (tree / "search/search.py").unlink()
+    (tree / "search/hits.py").rename(tree / "search/supervisor.py")
+    changed = tree / "index/store.py"
+    changed.write_text(changed.read_text().replace("snapshot", "vector_snap"))
+    (tree / "new.py").write_text("def quuxify(crocodiles):\n    return Searcher(crocodiles)\n")
+    await by_database.index(tree, project_id)
+    texts_read.clear()
+    assert await held(app, project_id)
+    assert texts_read == [2]  # the renamed file has the same text
+    await check_answers(app, by_database, project_id)
+    updated = await segments_of(app, project_id)
+    assert updated.added is None
     async with app.enter(project_id, readonly=True) as here:
-        updated = app.memory_indexes.get(here.project)
-        assert updated is not None
-        async with app.database.transaction(here.project, readonly=True) as tx:
-            version, profiles = await index_reading.current_version(tx, None)
-            whole = await index_reading.read_index(tx, 10**9, version, profiles)
-            assert whole is not None
+        version, profiles = await index_reading.current_version(here.tx, None)
+        whole = await index_reading.read_index(here.tx, 10**9, version, profiles)
+    assert whole is not None
     compared = dict(_arrays(whole))
-    for name, array in _arrays(updated):
+    for name, array in _arrays(updated.base):
         if name not in ("symbols.strings.content", "symbols.strings.starts", "symbols.names",
                         "symbols.kinds"):  # their order is another  # fmt: skip
             assert np.array_equal(array, compared[name]), name
-    assert {*updated.symbols.strings} == {*whole.symbols.strings}
+    assert {*updated.base.symbols.strings} == {*whole.symbols.strings}
 
 
 async def test_a_task_needs_what_it_needs_by_the_database(

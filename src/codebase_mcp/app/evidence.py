@@ -38,6 +38,7 @@ from codebase_mcp.embedding.embedder import as_sent
 from codebase_mcp.errors import CodebaseError
 from codebase_mcp.index.commit_history import texts_version
 from codebase_mcp.model import WORKTREE
+from codebase_mcp.processes import task_group
 from codebase_mcp.search.literal import ExactText, fitting_texts
 from codebase_mcp.search.query import inverse_frequencies, parse_query
 from codebase_mcp.search.ranking import Ranking
@@ -48,7 +49,6 @@ from codebase_mcp.source.git import commit_at_head
 from codebase_mcp.source.git_directory import GitRepository, git_repository_at
 from codebase_mcp.source.git_objects import list_tree
 from codebase_mcp.source.listing_builder import escape_path
-from codebase_mcp.task_group import task_group
 from codebase_mcp.text.tokens import ALL_CHUNKS
 
 if TYPE_CHECKING:

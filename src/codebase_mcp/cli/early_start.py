@@ -11,9 +11,9 @@ from pathlib import Path
 from codebase_mcp.app.background.lifespan import prepare_to_index
 from codebase_mcp.cli.output import warn
 from codebase_mcp.database.connection import Database
+from codebase_mcp.processes import task_group
 from codebase_mcp.settings.choices import database_target
 from codebase_mcp.settings.loading import Settings
-from codebase_mcp.task_group import task_group
 
 EXIT_USAGE = 2  # as argparse has it
 

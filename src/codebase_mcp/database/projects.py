@@ -32,7 +32,7 @@ from codebase_mcp.errors import (
     PermissionDenied,
     ProjectNotFound,
 )
-from codebase_mcp.task_group import task_group
+from codebase_mcp.processes import task_group
 
 # PostgreSQL ends a deadlock by failing a transaction with this state.
 _DEADLOCK = "40P01"

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from codebase_mcp.embedding.embedder import ModelFacts, Vectors, unit_rows
 from codebase_mcp.embedding.providers import Recipe, input_format_of, onnx_files
 from codebase_mcp.errors import EmbeddingUnavailable
-from codebase_mcp.task_group import task_group
+from codebase_mcp.processes import task_group
 from codebase_mcp.telemetry.stopwatch import embedding_call
 
 if TYPE_CHECKING:

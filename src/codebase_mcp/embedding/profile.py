@@ -25,7 +25,7 @@ import numpy as np
 
 from codebase_mcp.embedding.embedder import Embedder, ModelFacts, Vectors
 from codebase_mcp.embedding.providers import Recipe
-from codebase_mcp.task_group import task_group
+from codebase_mcp.processes import task_group
 
 # The two points of the built-in model, for the pairs in ``scale.toml``.
 RELATED = 0.5902

@@ -19,7 +19,7 @@ import numpy as np
 from codebase_mcp.embedding.embedder import ModelFacts, Vectors, as_sent, unit_rows
 from codebase_mcp.embedding.endpoint import Endpoint, Failure, FailureKind, RetryPolicy
 from codebase_mcp.errors import EmbeddingUnavailable
-from codebase_mcp.task_group import task_group
+from codebase_mcp.processes import task_group
 from codebase_mcp.telemetry.stopwatch import embedding_call
 
 _log = logging.getLogger(__name__)

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from codebase_mcp.search.memory_index import MemoryIndex
 
 # The first bytes of a file; another number for each change of what it holds.
-_MARK = b"codebase-mcp index 2\n"
+_MARK = b"codebase-mcp index 3\n"
 _ALIGNMENT = 64
 
 Array = NDArray[Any]

@@ -45,7 +45,7 @@ def lacking(
     """
     places = _places(blob_ids, index.blob_ids)
     is_usable = places >= 0
-    is_usable[index.text_of[~index.vectors.any(axis=0)]] = False
+    is_usable[index.incomplete] = False
     usable = np.flatnonzero(is_usable)
     is_same = np.diff(index.first_chunks)[usable] == chunk_counts[places[usable]]
     lacks = np.ones(len(blob_ids), np.bool_)
@@ -69,6 +69,7 @@ def merged(
         counts[texts[texts >= 0]] = np.diff(index.first_chunks)[texts >= 0]
     first_chunks = np.concatenate(([0], np.cumsum(counts))).astype(np.int32)
     parts = _part(old, old_texts, first_chunks), _part(new, new_texts, first_chunks)
+    incomplete = np.concatenate([old_texts[old.incomplete], new_texts[new.incomplete]])
     return MemoryIndex(
         snapshots=new.snapshots,
         versions=new.versions,
@@ -84,6 +85,7 @@ def merged(
         file_names=file_names,
         symbols=_symbols(old.symbols, old_texts, new.symbols, new_texts),
         files=files,
+        incomplete=np.sort(incomplete[incomplete >= 0]),
     )
 
 

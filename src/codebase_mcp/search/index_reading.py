@@ -24,6 +24,7 @@ from codebase_mcp.search.memory_index import (
     Floats,
     IndexedFile,
     Ints,
+    Mask,
     MemoryIndex,
     Postings,
     Strings,
@@ -33,11 +34,15 @@ from codebase_mcp.search.memory_index import (
     numbered,
 )
 from codebase_mcp.search.scope import ScopeVersion
+from codebase_mcp.search.segments import MOST_ADDED, Segments
 
 _SQL = load_queries("codebase_mcp.search", "memory_index.sql")
 
 # The number of texts read at once: few, so that searches hardly wait.
 _BATCH_TEXTS = 250
+
+# A search brings an index up to date if no more texts have to be read: it takes some 50 ms.
+_MOST_READ = 100
 
 _INT = np.dtype(">i4")
 _FLOAT = np.dtype(">f4")
@@ -73,18 +78,54 @@ async def read_index(
     if index_bytes(chunk_count, dimension) > most_bytes:
         return None
     files = await tx.fetch_all(_SQL["files"], ids=ids)
+    if older is not None and older.profile.tolist() != profiles:
+        older = None
+    return await _index_of(tx, files, version, profiles[0], dimension=dimension, older=older)
+
+
+async def brought_up_to(
+    tx: Transaction, held: Segments, version: ScopeVersion, profiles: Sequence[int]
+) -> Segments | None:
+    """The segments with what has changed up to a version; None if that is too much."""
+    base = held.base
+    if base.profile.tolist() != profiles:
+        return None
+    shown, changed = await _compared(tx, base, version)
+    if len(changed) > MOST_ADDED:
+        return None
+    ids = array_literal(snapshot_id for snapshot_id, _ in version)
+    blobs = array_literal(changed.tolist())
+    files = await tx.fetch_all(_SQL["files_of_texts"], ids=ids, blobs=blobs)
+    added = await _index_of(
+        tx, files, version, profiles[0],
+        dimension=len(base.vectors), older=held.added, most_read=_MOST_READ,
+    )  # fmt: skip
+    return None if added is None else Segments(base.showing(shown), added)
+
+
+async def _index_of(
+    tx: Transaction,
+    files: Sequence[Row],
+    version: ScopeVersion,
+    profile_id: int,
+    *,
+    dimension: int,
+    older: MemoryIndex | None,
+    most_read: int | None = None,
+) -> MemoryIndex | None:
+    """An index of some files; None if more texts than ``most_read`` have to be read."""
     counts = {row[3]: row[8] for row in files}
     blob_ids = np.array(sorted(counts), np.int64)
     fresh = blob_ids
-    if older is not None and older.profile.tolist() != profiles:
-        older = None
     if older is not None:
         chunk_counts = np.array([counts[blob_id] for blob_id in blob_ids.tolist()], np.int32)
         fresh = await asyncio.to_thread(lacking, older, blob_ids, chunk_counts)
+    if most_read is not None and len(fresh) > most_read:
+        return None
     parts = []
     for first in range(0, max(len(fresh), 1), _BATCH_TEXTS):  # a batch even without texts
         blobs = fresh[first : first + _BATCH_TEXTS]
-        bound = {"blobs": array_literal(blobs.tolist()), "profile_id": profiles[0]}
+        bound = {"blobs": array_literal(blobs.tolist()), "profile_id": profile_id}
         rows = await tx.fetch_many(
             [(_SQL[name], bound) for name in ("chunks", "vectors", "comments", "symbols")]
         )
@@ -92,11 +133,38 @@ async def read_index(
 
     def made() -> MemoryIndex:
         if older is None:
-            return _assemble(version, profiles, fresh, parts, files)
-        new = _assemble(version, profiles, fresh, parts, [])
+            return _assemble(version, profile_id, fresh, parts, files)
+        new = _assemble(version, profile_id, fresh, parts, [])
         return merged(older, new, blob_ids, *_files(blob_ids, files))
 
     return await asyncio.to_thread(made)
+
+
+async def _compared(
+    tx: Transaction, base: MemoryIndex, version: ScopeVersion
+) -> tuple[Mask, NDArray[np.int64]]:
+    """Which files of an index to show still, and the texts that others have now.
+
+    A text is among the others with all of its files.
+    """
+    files, before = base.files, dict(base.version)
+    changed = [snapshot_id for snapshot_id, state in version if before.get(snapshot_id) != state]
+    rows = await tx.fetch_all(_SQL["texts_of_files"], ids=array_literal(changed))
+    now = {(snapshot_id, path): (blob_id, chunks) for snapshot_id, path, blob_id, chunks in rows}
+    shown = np.isin(files.snapshots, [snapshot_id for snapshot_id, _ in version])
+    ids, chunk_counts = base.blob_ids[files.texts], np.diff(base.first_chunks)[files.texts]
+    numbers = np.flatnonzero(np.isin(files.snapshots, changed))
+    columns = [column[numbers].tolist() for column in (files.snapshots, ids, chunk_counts)]
+    places = zip(numbers.tolist(), files.paths.at(numbers), *columns, strict=True)
+    for number, path, snapshot_id, blob_id, chunks in places:
+        if now.get((snapshot_id, path)) == (blob_id, chunks):
+            del now[snapshot_id, path]
+        else:
+            shown[number] = False
+    others = {blob_id for blob_id, _ in now.values()}.union(base.blob_ids[base.incomplete].tolist())
+    other_ids = np.array(sorted(others), np.int64)
+    shown[np.isin(ids, other_ids)] = False
+    return shown, other_ids
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,30 +230,33 @@ def _sparse(values: Iterable[bytes]) -> tuple[Ints, Ints, Floats]:
 
 def _assemble(
     version: ScopeVersion,
-    profiles: Sequence[int],
+    profile_id: int,
     blob_ids: NDArray[np.int64],
     parts: Sequence[_Batch],
     files: Sequence[Row],
 ) -> MemoryIndex:
     counts = np.concatenate([part.chunk_counts for part in parts])
     first_chunks = np.concatenate(([0], np.cumsum(counts))).astype(np.int32)
+    text_of = np.repeat(np.arange(len(blob_ids), dtype=np.int32), counts)
+    vectors = np.concatenate([part.vectors.T for part in parts], axis=1)
     indexed, file_names = _files(blob_ids, files)
     text_counts = [len(part.chunk_counts) for part in parts]
     return MemoryIndex(
         snapshots=np.array([snapshot_id for snapshot_id, _ in version], np.int64),
         versions=bytes_of(number for _, number in version),
-        profile=np.array(profiles, np.int64),
+        profile=np.array([profile_id], np.int64),
         blob_ids=blob_ids,
         first_chunks=first_chunks,
-        text_of=np.repeat(np.arange(len(blob_ids), dtype=np.int32), counts),
+        text_of=text_of,
         start_lines=np.concatenate([part.start_lines for part in parts]),
         end_lines=np.concatenate([part.end_lines for part in parts]),
-        vectors=np.concatenate([part.vectors.T for part in parts], axis=1),
+        vectors=vectors,
         words=_postings([part.words for part in parts], [len(part.start_lines) for part in parts]),
         comments=_postings([part.comments for part in parts], text_counts),
         file_names=file_names,
         symbols=_symbol_table(blob_ids, list(chain.from_iterable(p.symbols for p in parts))),
         files=indexed,
+        incomplete=np.unique(text_of[~vectors.any(axis=0)]),
     )
 
 

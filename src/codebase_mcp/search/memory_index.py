@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
 from typing import NamedTuple
@@ -278,7 +278,7 @@ class SymbolTable:
         return self.by_name[self.of_folded[number] : self.of_folded[number + 1]]
 
 
-@dataclass(frozen=True)  # without slots, because of the cached property
+@dataclass(frozen=True)  # without slots, because of the cached properties
 class MemoryIndex:
     """Some snapshots of a project as arrays.
 
@@ -287,6 +287,7 @@ class MemoryIndex:
     are by text and by file, ``words`` by chunk. ``vectors`` has a column for each chunk, with which
     a product with all of them takes half the time. ``snapshots`` are the ids of the snapshots,
     ``versions`` their versions, of 16 bytes each, and ``profile`` the id of the model.
+    ``incomplete`` are the texts that lack vectors.
     """
 
     snapshots: NDArray[np.int64]
@@ -303,7 +304,13 @@ class MemoryIndex:
     file_names: Postings
     symbols: SymbolTable
     files: Files
+    incomplete: Ints
+    _shown: Mask | None = None
     _filtered: dict[FileFilters, tuple[Mask, Mask]] = field(default_factory=dict)
+
+    def showing(self, files: Mask) -> MemoryIndex:
+        """The index with these files alone, and their texts."""
+        return replace(self, _shown=None if files.all() else files, _filtered={})
 
     @cached_property
     def version(self) -> ScopeVersion:
@@ -320,25 +327,38 @@ class MemoryIndex:
         """Its approximate size in memory."""
         return index_bytes(self.chunk_count, len(self.vectors))
 
-    def frequencies(self, terms: Iterable[int]) -> dict[int, int]:
-        """The number of chunks with each of these terms; without the terms that no chunk has."""
-        numbers = list(terms)
-        sizes = [span.stop - span.start for span in self.words.spans(numbers)]
-        counts = {term: size for term, size in zip(numbers, sizes, strict=True) if size}
-        return counts | {ALL_CHUNKS: self.chunk_count} if ALL_CHUNKS in numbers else counts
+    def frequencies(self, terms: Collection[int]) -> dict[int, int]:
+        """The number of chunks with each of these terms."""
+        shown = self._shown_chunks
+        if shown is None:
+            sizes = [span.stop - span.start for span in self.words.spans(terms)]
+        else:
+            sizes = [int(np.count_nonzero(shown[rows])) for rows in self.words.rows_of(terms)]
+        counts = dict(zip(terms, sizes, strict=True))
+        if ALL_CHUNKS in counts:
+            counts[ALL_CHUNKS] = self.chunk_count if shown is None else np.count_nonzero(shown)
+        return counts
+
+    @cached_property
+    def _shown_chunks(self) -> Mask | None:
+        _, texts = self.filtered(FileFilters())
+        return None if texts is None else texts[self.text_of]
 
     def filtered(self, filters: FileFilters) -> tuple[Mask | None, Mask | None]:
         """The files that pass the filters, and their texts, as masks; None if all pass."""
-        if not filters.narrow:
+        if self._shown is None and not filters.narrow:
             return None, None
         if filters not in self._filtered:
             if len(self._filtered) >= _MAX_CACHED_FILTERS:
                 self._filtered.clear()
-            passes = filters.test()
-            tested = (
-                passes(f.repository_id, f.path, f.extension, f.language, f.kind) for f in self.files
-            )
-            files = np.fromiter(tested, np.bool_, len(self.files))
+            files = np.ones(len(self.files), np.bool_) if self._shown is None else self._shown
+            if filters.narrow:
+                passes = filters.test()
+                tested = (
+                    passes(f.repository_id, f.path, f.extension, f.language, f.kind)
+                    for f in self.files
+                )
+                files = files & np.fromiter(tested, np.bool_, len(self.files))
             texts = np.zeros(len(self.blob_ids), np.bool_)
             texts[self.files.texts[files]] = True
             self._filtered[filters] = files, texts

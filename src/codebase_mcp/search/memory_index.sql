@@ -23,15 +23,34 @@ SELECT dimension
 FROM profile
 WHERE id = %(profile_id)s;
 
+-- fragment: file_columns
+-- The columns of a file f of snapshot s, whose text is b.
+s.id, s.repository_id, f.path, f.blob_id, f.language, f.kind, f.extension, f.name_terms, b.chunk_count
+
 -- name: files
 -- All files of the snapshots.
-SELECT s.id, s.repository_id, f.path, f.blob_id, f.language, f.kind, f.extension, f.name_terms,
-       b.chunk_count
+SELECT {file_columns}
 FROM snapshot AS s
 JOIN view_file AS f ON f.snapshot_id = s.id
 JOIN blob AS b ON b.id = f.blob_id
 WHERE s.id = ANY(%(ids)s::bigint[])
 ORDER BY f.path, f.blob_id, s.id;
+
+-- name: files_of_texts
+-- The files of the snapshots that have some texts.
+SELECT {file_columns}
+FROM snapshot AS s
+JOIN view_file AS f ON f.snapshot_id = s.id
+JOIN blob AS b ON b.id = f.blob_id
+WHERE s.id = ANY(%(ids)s::bigint[]) AND f.blob_id = ANY(%(blobs)s::bigint[])
+ORDER BY f.path, f.blob_id, s.id;
+
+-- name: texts_of_files
+-- The text of each file of some snapshots, and its number of chunks.
+SELECT f.snapshot_id, f.path, f.blob_id, b.chunk_count
+FROM view_file AS f
+JOIN blob AS b ON b.id = f.blob_id
+WHERE f.snapshot_id = ANY(%(ids)s::bigint[]);
 
 -- name: comments
 -- The words of the comments of some texts.

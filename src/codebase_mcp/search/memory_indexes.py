@@ -18,18 +18,21 @@ import hashlib
 import logging
 import time
 from collections import OrderedDict
+from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from codebase_mcp.database.connection import Database
 from codebase_mcp.database.naming import Project
+from codebase_mcp.database.transaction import Transaction
 from codebase_mcp.errors import CodebaseError
 from codebase_mcp.search.image_folder import ImageFolder
 from codebase_mcp.search.index_files import mapped_index, write_index
-from codebase_mcp.search.index_reading import current_version, read_index
+from codebase_mcp.search.index_reading import brought_up_to, current_version, read_index
 from codebase_mcp.search.memory_index import MemoryIndex
-from codebase_mcp.search.scope import ScopeVersion
+from codebase_mcp.search.scope import InMemory, ScopedSnapshot, ScopeVersion, version_of
+from codebase_mcp.search.segments import Segments
 
 _log = logging.getLogger(__name__)
 
@@ -58,10 +61,11 @@ class _Slot:
     the last file that was opened.
     """
 
-    index: MemoryIndex | None = None
-    older: MemoryIndex | None = None
+    index: Segments | None = None
+    older: Segments | None = None
     seen: tuple[int, int] | None = None
     loading: asyncio.Task[None] | None = None
+    updating: asyncio.Lock = field(default_factory=asyncio.Lock)
     refused: ScopeVersion | None = None
     used_at: float = 0.0
     loaded_at: float = 0.0
@@ -82,10 +86,8 @@ class MemoryIndexes:
         self._timer: asyncio.TimerHandle | None = None
         self._closed = False
 
-    def get(
-        self, project: Project, snapshot_ids: tuple[int, ...] | None = None
-    ) -> MemoryIndex | None:
-        """The index of some snapshots, perhaps of an older version."""
+    def get(self, project: Project, snapshot_ids: tuple[int, ...] | None = None) -> Segments | None:
+        """What is in memory of some snapshots, perhaps of an older version."""
         if not self._most_bytes:
             return None
         slot = self._slot(project, snapshot_ids)
@@ -94,6 +96,28 @@ class MemoryIndexes:
             if slot.index is not None:
                 self._make_room()
         return slot.index
+
+    def getter(
+        self, project: Project, snapshot_ids: tuple[int, ...] | None = None
+    ) -> InMemory | None:
+        """A function that gets what is in memory, brought up to date; None if nothing is."""
+        if self.get(project, snapshot_ids) is None:
+            return None
+        slot = self._slot(project, snapshot_ids)
+
+        async def updated(tx: Transaction, snapshots: Sequence[ScopedSnapshot]) -> Segments | None:
+            version = version_of(snapshots)
+            async with slot.updating:
+                held = slot.index
+                if held is None or held.version == version:
+                    return held
+                profiles = list({snapshot.profile.id for snapshot in snapshots})
+                newer = await brought_up_to(tx, held, version, profiles)
+                if newer is not None and slot.index is held:
+                    slot.index = newer
+                return newer
+
+        return updated
 
     def _slot(self, project: Project, snapshot_ids: tuple[int, ...] | None) -> _Slot:
         """The slot of some snapshots, which are being searched."""
@@ -112,7 +136,7 @@ class MemoryIndexes:
         with suppress(OSError, ValueError, KeyError):
             index = mapped_index(self._files.map(name))
             if index.size_bytes <= self._most_bytes:
-                slot.index = index
+                slot.index = Segments(index)
 
     def schedule(
         self,
@@ -126,7 +150,8 @@ class MemoryIndexes:
         slot = self._slot(project, snapshot_ids)
         if slot.index is not None and slot.index.version != version:
             slot.older, slot.index = slot.index, None
-        if slot.index is None and slot.refused != version and slot.loading is None:
+        is_due = slot.index is None or slot.index.is_large
+        if is_due and slot.refused != version and slot.loading is None:
             slot.loading = asyncio.create_task(self._load(project, snapshot_ids, slot))
 
     async def forget(self, project: Project) -> None:
@@ -185,18 +210,19 @@ class MemoryIndexes:
                 async with self._database.transaction(project, readonly=True) as tx:
                     self._open(slot, name)
                     version, profiles = await current_version(tx, snapshot_ids)
-                    if slot.index is not None and slot.index.version == version:
+                    held = slot.index
+                    if held is not None and held.version == version and not held.is_large:
                         return
                     if is_mine:
-                        older = slot.index or slot.older
-                        slot.index = await read_index(
-                            tx, self._most_bytes, version, profiles, older
+                        older = held or slot.older
+                        index = await read_index(
+                            tx, self._most_bytes, version, profiles, older.base if older else None
                         )
-                        slot.older = None
+                        slot.index, slot.older = Segments(index) if index else None, None
                 if is_mine:
-                    slot.refused = version if slot.index is None else None
-                    if slot.index is not None:
-                        await self._keep(slot, name, slot.index)
+                    slot.refused = version if index is None else None
+                    if index is not None:
+                        await self._keep(slot, name, index)
                     return
             await asyncio.sleep(_CLAIMED_S)
 

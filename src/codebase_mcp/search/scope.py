@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -20,7 +20,7 @@ from codebase_mcp.search.query import Query, inverse_frequencies
 from codebase_mcp.text.tokens import ALL_CHUNKS
 
 if TYPE_CHECKING:
-    from codebase_mcp.search.memory_index import MemoryIndex
+    from codebase_mcp.search.segments import Segments
 
 _SQL = load_queries("codebase_mcp.search", "search.sql")
 
@@ -119,6 +119,15 @@ class ScopedSnapshot:
         return cls(Profile.from_row(row[11:]), *row[:11])
 
 
+def version_of(snapshots: Iterable[ScopedSnapshot]) -> ScopeVersion:
+    """The state of some snapshots."""
+    return tuple((snapshot.id, snapshot.version) for snapshot in snapshots)
+
+
+InMemory = Callable[[Transaction, Sequence[ScopedSnapshot]], Awaitable["Segments | None"]]
+"""What is in memory of some snapshots in the state that a transaction sees."""
+
+
 @dataclass(frozen=True, slots=True)
 class QueryVector:
     """A query's vector by a model."""
@@ -156,7 +165,7 @@ class Scope:
     hidden: str = "{}"
     sealed: Mapping[int, int] = field(default_factory=dict)
     secondary: Profile | None = None
-    memory: MemoryIndex | None = None
+    memory: Segments | None = None
 
     @property
     def snapshots(self) -> tuple[ScopedSnapshot, ...]:
@@ -169,7 +178,7 @@ class Scope:
     @property
     def version(self) -> ScopeVersion:
         """The state of the snapshots."""
-        return tuple((snapshot.id, snapshot.version) for snapshot in self.unfiltered)
+        return version_of(self.unfiltered)
 
     @property
     def profiles(self) -> tuple[Profile, ...]:
@@ -200,24 +209,24 @@ async def load_scope(
     snapshot_ids: Sequence[int] | None = None,
     *,
     with_secondary: bool = False,
-    memory: MemoryIndex | None = None,
+    memory_of: InMemory | None = None,
 ) -> Scope:
     """The snapshots to search, and the statistics for choosing and scoring candidates.
 
-    ``snapshot_ids`` are searched instead of the default; ``memory`` is used if it is up to date.
+    ``snapshot_ids`` are searched instead of the default; ``memory_of`` returns what is in memory of
+    the snapshots in their state, if anything is.
     """
     is_default = snapshot_ids is None
     terms = counted_terms(query, expansion)
     ids = {"ids": None if snapshot_ids is None else array_literal(snapshot_ids)}
-    if memory is not None:
+    if memory_of is not None:
         snapshots = _snapshots(await tx.fetch_all(_SQL["scope"], **ids))
-        frequencies = memory.frequencies(terms)
-        is_narrow = filters.narrow
-        scope = Scope(
-            snapshots, filters, is_default, is_narrow, frequencies, expansion, memory=memory
-        )
-        if scope.version == memory.version:
-            return scope
+        if (memory := await memory_of(tx, snapshots)) is not None:
+            frequencies = memory.frequencies(terms)
+            return Scope(
+                snapshots, filters, is_default, filters.narrow, frequencies, expansion,
+                memory=memory,
+            )  # fmt: skip
     statements: dict[str, Statement] = {
         "scope": (_SQL["scope"], ids),
         "frequencies": frequencies_statement(terms, snapshot_ids),
@@ -276,7 +285,7 @@ def counted_terms(query: Query, expansion: Mapping[int, float]) -> list[int]:
 async def load_frequencies(tx: Transaction, terms: Iterable[int], scope: Scope) -> dict[int, int]:
     """The number of searched chunks with each term; without the terms that no chunk has."""
     if scope.memory is not None:
-        return scope.memory.frequencies(terms)
+        return scope.memory.frequencies(list(terms))
     ids = None if scope.is_default else [snapshot.id for snapshot in scope.unfiltered]
     query, parameters = frequencies_statement(terms, ids)
     return dict(await tx.fetch_all(query, **parameters))

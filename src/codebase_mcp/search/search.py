@@ -262,7 +262,8 @@ class Searcher:
         if is_large and not any(snapshot.files_pending for snapshot in scope.snapshots):
             state = frozenset((s.id, s.profile.id, s.indexed_at) for s in scope.snapshots)
             self._nearest.schedule(project, state)
-        if scope.version and scope.secondary is None and not snapshots.ranges:
+        is_due = scope.memory is None or scope.memory.is_large
+        if is_due and scope.version and scope.secondary is None and not snapshots.ranges:
             self._memory.schedule(project, scope.version, snapshots.ids)
 
     @asynccontextmanager
@@ -313,7 +314,7 @@ class Searcher:
             expansion = self._expansion(query)
         with_secondary = self._models.has_secondary
         in_database = with_secondary or snapshots.ranges
-        memory = None if in_database else self._memory.get(project, snapshots.ids)
+        memory_of = None if in_database else self._memory.getter(project, snapshots.ids)
         tx = await transaction.enter_async_context(self._database.bounded_read(project))
         with step("scope"):
             scope = await load_scope(
@@ -323,7 +324,7 @@ class Searcher:
                 filters,
                 snapshots.ids,
                 with_secondary=with_secondary,
-                memory=memory,
+                memory_of=memory_of,
             )
         if not scope.snapshots and scope.is_default and filters.repository_id is None:
             raise ProjectNotFound(

@@ -38,7 +38,7 @@ def index_of(blob_ids: Sequence[int], vector: float = 1.0) -> MemoryIndex:
         symbols=symbols,
     )
     version = ((1, UUID(int=len(blob_ids))),)
-    return _assemble(version, [1], np.array(blob_ids, np.int64), [batch], [])
+    return _assemble(version, 1, np.array(blob_ids, np.int64), [batch], [])
 
 
 def counts(*numbers: int) -> np.ndarray[tuple[int], np.dtype[np.int32]]:

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from codebase_mcp.task_group import task_group
+from codebase_mcp.processes import task_group
 
 pytestmark = pytest.mark.anyio
 
