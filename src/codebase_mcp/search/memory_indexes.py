@@ -6,7 +6,8 @@ of the time. There is one index for the working trees of a project, and one for 
 commit. Each is also a file, which all processes of the machine map: the first that needs it reads
 the database, the others and the next ones find the file, also a program that ends after a single
 search. PostgreSQL stays the source of truth: every search reads the versions of the snapshots
-first. With an outdated index a search uses the database, and the next index takes from it what has
+first. If an index is outdated, the search reads what has changed, and keeps it beside the index
+(``segments.py``). If that is too much it uses the database, and the next index takes over what has
 not changed. The database is also used where there is no index yet, and for indexes that are larger
 than the memory allowed.
 """
