@@ -429,6 +429,23 @@ async def test_what_was_erased_is_not_in_memory_nor_in_a_file(
     assert report.answer.hits == []
 
 
+async def test_what_another_process_erased_does_not_stay_in_memory(
+    app: App, settings: Settings, tree: Path, project_id: str
+) -> None:
+    secret = tree / "secret.py"
+    secret.write_text("def frobnicate():\n    pass\n")
+    await app.index(tree, project_id)
+    assert await held(app, project_id)
+    secret.unlink()
+    async with await App.open(settings) as other:
+        await other.data.purge(await other.data.find(secret, project_id))
+    assert (await app.search("frobnicate", project_id)).answer.hits == []
+    await app.memory_indexes.wait_idle()
+    index = (await segments_of(app, project_id)).base
+    assert "frobnicate" not in {*index.symbols.strings}
+    assert "secret.py" not in {*index.files.paths}
+
+
 @pytest.mark.parametrize("way", ["drop", "purge"])
 async def test_a_dropped_project_is_not_in_memory(
     app: App, make_repo: Callable[..., Path], project_id: str, way: str

@@ -109,8 +109,13 @@ class MemoryIndexes:
         async def updated(tx: Transaction, snapshots: Sequence[ScopedSnapshot]) -> Segments | None:
             version = version_of(snapshots)
             async with slot.updating:
+                if slot.index is None or slot.index.version == version:
+                    return slot.index
+                # What was erased is in no file any more, so it should not stay here either.
+                if not self._open(slot, _file_name(project, snapshot_ids)):
+                    return None
                 held = slot.index
-                if held is None or held.version == version:
+                if held.version == version:
                     return held
                 profiles = list({snapshot.profile.id for snapshot in snapshots})
                 newer = await brought_up_to(tx, held, version, profiles)
@@ -128,16 +133,16 @@ class MemoryIndexes:
         slot.used_at = time.monotonic()
         return slot
 
-    def _open(self, slot: _Slot, name: str) -> None:
-        """Map the file of an index, unless it was seen before."""
+    def _open(self, slot: _Slot, name: str) -> bool:
+        """Map the file of an index, unless it was seen before; whether there is one."""
         made = self._files.use(name)
-        if made is None or made == slot.seen:
-            return
-        slot.seen = made
-        with suppress(OSError, ValueError, KeyError):
-            index = mapped_index(self._files.map(name))
-            if index.size_bytes <= self._most_bytes:
-                slot.index = Segments(index)
+        if made is not None and made != slot.seen:
+            slot.seen = made
+            with suppress(OSError, ValueError, KeyError):
+                index = mapped_index(self._files.map(name))
+                if index.size_bytes <= self._most_bytes:
+                    slot.index = Segments(index)
+        return made is not None
 
     def schedule(
         self,
